@@ -1,0 +1,3 @@
+"""Batchline."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,56 @@
+"""Everything Batchline raises, under one root.
+
+    BatchlineError
+    ├── InvalidRules          rules that contradict themselves, found when they are built
+    ├── InvalidInput          data that cannot be what it claims to be; nothing was changed
+    │   ├── InvalidMeasurement    one measurement: a naive time, no key, a negative size
+    │   ├── InvalidTable          a table: a missing column, a wrong type, a null
+    │   └── InvalidFile           a file: not there, an unknown format, not readable as what it is named
+    ├── InvalidSnapshot       a snapshot that is damaged, or was taken under other rules
+    └── MissingExtra          a part that is not installed
+
+A message says what was expected and what came.
+"""
+
+__all__ = [
+    "BatchlineError",
+    "InvalidFile",
+    "InvalidInput",
+    "InvalidMeasurement",
+    "InvalidRules",
+    "InvalidSnapshot",
+    "InvalidTable",
+    "MissingExtra",
+]
+
+
+class BatchlineError(Exception):
+    """Something Batchline refuses to do; the message says what to change."""
+
+
+class InvalidRules(BatchlineError):
+    """The rules contradict themselves; correct the value named."""
+
+
+class InvalidInput(BatchlineError):
+    """The input is not what it should be; nothing was changed."""
+
+
+class InvalidMeasurement(InvalidInput):
+    """A measurement is not one; nothing was changed."""
+
+
+class InvalidTable(InvalidInput):
+    """A table lacks what the rule needs; nothing was changed."""
+
+
+class InvalidFile(InvalidInput):
+    """A file cannot be read as measurements; nothing was changed."""
+
+
+class InvalidSnapshot(BatchlineError):
+    """A snapshot is damaged or belongs to other rules; nothing was restored."""
+
+
+class MissingExtra(BatchlineError):
+    """A part of Batchline is not installed; install the extra named."""
