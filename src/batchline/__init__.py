@@ -1,3 +1,14 @@
-"""Batchline."""
+"""Batchline turns timestamped measurements into deterministic batches and delivers them on time.
+
+Every stage stands alone; the names below are the library's public face.
+"""
+
+from batchline.core.batch import Batch, CloseReason, Verdict
+from batchline.core.batch_rules import BatchRules
+from batchline.core.batcher import EventTimeBatcher
+from batchline.core.measurement import Measurement
+from batchline.errors import BatchlineError
+
+__all__ = ["Batch", "BatchRules", "BatchlineError", "CloseReason", "EventTimeBatcher", "Measurement", "Verdict"]
 
 __version__ = "0.1.0"

@@ -1,0 +1,122 @@
+"""The columns a rule needs, taken out of an Arrow table and checked: what is wrong is named before anything runs."""
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from batchline.core.moment import EARLIEST_RECEIVE_US, LATEST_RECEIVE_US
+from batchline.errors import InvalidTable
+
+__all__ = ["NEEDED", "check_names", "codes_of", "receive_us_of", "sizes_of", "us_of"]
+
+#: The columns that stage 1 cannot do without.
+NEEDED: Final = ("key", "type", "event_time", "receive_time")
+PER_MICROSECOND: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
+MOST_ROWS: Final = 2**31 - 1
+
+
+def check_names(table: Any, added: tuple[str, ...]) -> None:
+    """The table has what is needed, and nothing by the name of what will be added."""
+    if not isinstance(table, pa.Table):
+        raise InvalidTable(f"expected a pyarrow.Table, got {type(table).__name__}")
+    if table.num_rows > MOST_ROWS:
+        raise InvalidTable(f"expected at most {MOST_ROWS:,} rows in one table, got {table.num_rows:,}")
+    names = table.column_names
+    missing = [name for name in NEEDED if name not in names]
+    if missing:
+        raise InvalidTable(f"missing column {', '.join(missing)}; the table has {', '.join(names) or 'no columns'}")
+    taken = [name for name in added if name in names]
+    if taken:
+        raise InvalidTable(f"the table already has a column {', '.join(taken)}, which the result would add")
+    twice = [name for name in (*NEEDED, "size") if names.count(name) > 1]
+    if twice:
+        raise InvalidTable(f"the table has more than one column {', '.join(twice)}")
+
+
+def codes_of(table: pa.Table, name: str) -> tuple[NDArray[np.int32], pa.Array]:
+    """A column of strings as numbers, and the string that each number stands for."""
+    column = table.column(name)
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
+        raise InvalidTable(f"column {name} must hold strings, got {column.type}")
+    encoded = _encode(column)
+    _check_nulls(encoded, name)
+    if encoded.num_chunks == 0:
+        return np.empty(0, np.int32), pa.array([], pa.string())
+    codes = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
+    return codes.astype(np.int32, copy=False), encoded.chunk(0).dictionary.cast(pa.string())
+
+
+def _encode(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """One dictionary for all chunks, without repeated values: a repeated key would be two keys."""
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    if not pa.types.is_dictionary(column.type):
+        return column.dictionary_encode()
+    column = column.unify_dictionaries()
+    words = column.chunk(0).dictionary if column.num_chunks else None
+    if words is not None and (words.null_count or len(words.unique()) < len(words)):
+        return column.cast(column.type.value_type).dictionary_encode()
+    return column
+
+
+def _check_nulls(column: pa.ChunkedArray, name: str) -> None:
+    if column.null_count:
+        first = pc.index(column.is_null(), True).as_py()
+        raise InvalidTable(f"column {name} must have a value in every row; {column.null_count:,} are null, first row {first}")
+
+
+def us_of(table: pa.Table, name: str) -> NDArray[np.int64]:
+    """A column of times in microseconds since the epoch; finer ones are rounded down."""
+    column = table.column(name)
+    kind = column.type
+    if not pa.types.is_timestamp(kind):
+        raise InvalidTable(f"column {name} must hold timestamps with a time zone, got {kind}")
+    if kind.tz is None:
+        raise InvalidTable(f"column {name} holds naive times ({kind}); give it the time zone it is in, UTC for instance")
+    _check_nulls(column, name)
+    values: NDArray[np.int64] = _numpy(column, pa.int64())
+    if kind.unit == "ns":
+        return values // 1_000
+    factor = PER_MICROSECOND[kind.unit]
+    _check_range(values, name, -(2**63) // factor + 1, (2**63 - 1) // factor)
+    return values if factor == 1 else values * factor
+
+
+def receive_us_of(table: pa.Table) -> NDArray[np.int64]:
+    """The receive times in microseconds since the epoch."""
+    values = us_of(table, "receive_time")
+    _check_range(values, "receive_time", EARLIEST_RECEIVE_US, LATEST_RECEIVE_US, ": the years 1000 to 9000")
+    return values
+
+
+def sizes_of(table: pa.Table, max_bytes: int | None) -> NDArray[np.int64]:
+    """The sizes; all 0 where the table has none and no rule needs them."""
+    if "size" not in table.column_names:
+        if max_bytes is not None:
+            raise InvalidTable("max_bytes is set, so the table needs a column size")
+        return np.zeros(table.num_rows, np.int64)
+    column = table.column("size")
+    if not pa.types.is_integer(column.type):
+        raise InvalidTable(f"column size must hold whole numbers of bytes, got {column.type}")
+    _check_nulls(column, "size")
+    values = _numpy(column.cast(pa.int64(), safe=True), pa.int64())
+    _check_range(values, "size", 0, 2**62)
+    return values
+
+
+def _numpy(column: pa.ChunkedArray, kind: pa.DataType) -> NDArray[Any]:
+    chunks = [chunk.view(kind).to_numpy() for chunk in column.chunks]
+    if len(chunks) == 1:
+        return chunks[0]  # type: ignore[no-any-return]
+    return np.concatenate(chunks) if chunks else np.empty(0, np.int64)
+
+
+def _check_range(values: NDArray[np.int64], name: str, least: int, most: int, meaning: str = "") -> None:
+    wrong = (values < least) | (values > most)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise InvalidTable(f"column {name} must lie between {least} and {most}{meaning}; row {row} has {values[row]}")

@@ -1,0 +1,186 @@
+"""Starts one server: directory, port, process, and the wait until it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tests.servers.server import ServerFailedError
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from tests.servers.server import Server
+
+PORTS_TRIED = 5
+#: How often a starting server is greeted, and the pause between; 60 s, for a machine that is busy.
+GREETINGS, PAUSE_S = 1200, 0.05
+PREPARE_S = 120.0
+STOP_S = 10.0
+LOG_TAIL = 4000
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Child:
+    """A process started for a server."""
+
+    process: Process
+    stop_signal: signal.Signals
+
+    async def stop(self) -> None:
+        """End the process and its group: kindly, then not."""
+        for number in (self.stop_signal, signal.SIGKILL):
+            if self.process.returncode is not None:
+                return
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.process.wait(), STOP_S)
+
+
+class Launch:
+    """One server on its way up. `lifeline` is a descriptor its processes keep open for as long as they live."""
+
+    def __init__(self, server: Server, home: Path, lifeline: int, hold: Callable[[], socket.socket] | None = None):
+        self.server = server
+        self.home = home / server.name
+        self.log = home / f"{server.name}.log"
+        self.children: list[Child] = []
+        self._lifeline = lifeline
+        self._hold = hold or hold_port
+        self._user: dict[str, Any] = {}
+
+    async def run(self) -> str:
+        """Start the server and return its URL; raises ProgramMissingError or ServerFailedError."""
+        self._user = unprivileged(self.server.files())
+        self._make_home()
+        await self._prepare()
+        for _ in range(PORTS_TRIED):
+            if url := await self._start():
+                return url
+        raise ServerFailedError(self._story(f"found no free port in {PORTS_TRIED} attempts"))
+
+    def _make_home(self) -> None:
+        self.home.mkdir(mode=0o700)
+        if self._user:
+            shutil.chown(self.home, self._user["user"], self._user["group"])
+
+    async def _prepare(self) -> None:
+        command = self.server.prepare(self.home)
+        if not command:
+            return
+        child = await self._spawn(command)
+        try:
+            failed = await asyncio.wait_for(child.process.wait(), PREPARE_S)
+        except TimeoutError:
+            raise ServerFailedError(self._story(f"was not prepared within {PREPARE_S:.0f} s")) from None
+        if failed:
+            raise ServerFailedError(self._story(f"could not be prepared: {command[0]} ended with {failed}"))
+
+    async def _start(self) -> str | None:
+        """Start on one port; None if somebody else had it."""
+        with self._hold() as held:
+            port = held.getsockname()[1]
+            child = await self._spawn(self.server.command(self.home, port))
+            if await self._ready(child.process, port):
+                return self.server.url(port)
+        if b"address already in use" in self.log.read_bytes().lower():
+            return None
+        raise ServerFailedError(self._story(f"ended with {child.process.returncode} before it was ready"))
+
+    async def _ready(self, process: Process, port: int) -> bool:
+        """Greet until the server answers (True) or has ended (False)."""
+        ended = asyncio.ensure_future(process.wait())
+        for _ in range(GREETINGS):
+            answered = await self._greet(port)
+            if ended.done() or answered:
+                return not ended.done()
+            await asyncio.wait([ended], timeout=PAUSE_S)
+        raise ServerFailedError(self._story("runs but does not answer"))
+
+    async def _greet(self, port: int) -> bool:
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(1):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                with contextlib.closing(writer):
+                    writer.write(self.server.hello)
+                    return bool(self.server.welcome.match(await reader.read(100)))
+        return False
+
+    async def _spawn(self, command: Sequence[str]) -> Child:
+        base = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), "LC_ALL": "C.UTF-8"}
+        with self.log.open("wb") as log:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.home,
+                env={**base, **self.server.environment},
+                pass_fds=[self._lifeline],
+                start_new_session=True,
+                preexec_fn=die_with_keeper(self.server.orphan_signal),
+                **self._user,
+            )
+        self.children.append(child := Child(process, self.server.stop_signal))
+        return child
+
+    def _story(self, what: str) -> str:
+        log = self.log.read_text(errors="replace")[-LOG_TAIL:] if self.log.exists() else ""
+        return f"{self.server.name} {what}; its log ends:\n{log}"
+
+
+def die_with_keeper(number: signal.Signals) -> Callable[[], None]:
+    """Return what a new process runs so that the kernel signals it when the keeper is gone.
+
+    The kernel forgets this wish when a process changes its user: Popen does that first, then calls this. It holds
+    for the end of the *thread* that started the process, so servers are started from the keeper's only one.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    keeper = os.getpid()
+
+    def wish() -> None:
+        if libc.prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0):
+            raise OSError(ctypes.get_errno(), "prctl")
+        if os.getppid() != keeper:  # it died before the wish was made
+            os._exit(1)
+
+    return wish
+
+
+def hold_port() -> socket.socket:
+    """Return a socket bound to a free port of 127.0.0.1.
+
+    While it is open the kernel gives the port to nobody who asks for any; a server that asks for this very one gets
+    it, because both allow reuse and this socket does not listen.
+    """
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    return held
+
+
+def unprivileged(files: Iterable[Path]) -> dict[str, Any]:
+    """Return Popen's arguments for a user without rights, which PostgreSQL and MariaDB insist on; for root only.
+
+    Where that user cannot reach the server's files (a checkout in /root), the server runs as root, if it will.
+    """
+    if os.geteuid() != 0 or not all(reachable(file) for file in files):
+        return {}
+    return {"user": "nobody", "group": "nogroup", "extra_groups": []}
+
+
+def reachable(file: Path) -> bool:
+    """Tell whether everybody may enter every directory above `file`."""
+    return all(parent.stat().st_mode & stat.S_IXOTH for parent in file.resolve().parents)
