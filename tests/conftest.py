@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import uuid
-from contextlib import closing
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import settings
 
 from tests.servers.ask import ask, begin, end
+from tests.servers.database import fresh_mariadb, fresh_postgresql
 from tests.servers.server import ProgramMissingError
 
 if TYPE_CHECKING:
@@ -80,35 +78,12 @@ def azurite_url() -> str:
 @pytest.fixture
 def postgresql_database(postgresql_url: str) -> Iterator[str]:
     """An empty PostgreSQL database of this test only."""
-    import psycopg
-
-    name = fresh_name()
-    with psycopg.connect(postgresql_url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-        yield urlsplit(postgresql_url)._replace(path=f"/{name}").geturl()
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    with fresh_postgresql(postgresql_url) as url:
+        yield url
 
 
 @pytest.fixture
 def mariadb_database(mariadb_url: str) -> Iterator[str]:
     """An empty MariaDB database of this test only."""
-    import pymysql
-
-    name = fresh_name()
-    address = urlsplit(mariadb_url)
-    with (
-        closing(pymysql.connect(host=address.hostname, port=address.port or 0, user="root")) as connection,
-        connection.cursor() as cursor,
-    ):
-        cursor.execute(f"CREATE DATABASE {name}")
-        yield address._replace(path=f"/{name}").geturl()
-        # A connection left open in a transaction would make DROP wait for it.
-        cursor.execute("SELECT id FROM information_schema.processlist WHERE db = %s", (name,))
-        for (process,) in cursor.fetchall():
-            cursor.execute("KILL %s", (process,))
-        cursor.execute(f"DROP DATABASE {name}")
-
-
-def fresh_name() -> str:
-    """Return a name that no other test of any worker has."""
-    return f"test_{uuid.uuid4().hex}"
+    with fresh_mariadb(mariadb_url) as url:
+        yield url

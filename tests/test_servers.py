@@ -18,53 +18,67 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.servers.ask import RUN, ask, begin, end, keeper_pid, run
+from tests.servers.database import connect_mariadb, fresh_mariadb, fresh_postgresql
 from tests.servers.server import REPOSITORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-ALL = ("postgresql", "mariadb", "redis", "mosquitto", "azurite")
-PATIENCE_S = 60
+    from paho.mqtt.client import MQTTMessage
+
+#: Each server with the name of its process.
+PROCESSES = {
+    "postgresql": "postgres",
+    "mariadb": "mariadbd",
+    "redis": "redis-server",
+    "mosquitto": "mosquitto",
+    "azurite": "node",
+}
+all_servers = pytest.mark.usefixtures(*(f"{name}_url" for name in PROCESSES))
+PATIENCE_S = 60.0
 
 
-def test_postgresql_gives_each_test_a_database_of_its_own(postgresql_url: str, postgresql_database: str) -> None:
+def test_postgresql_stores_a_row(postgresql_database: str) -> None:
     import psycopg
 
-    assert postgresql_database.rpartition("/")[0] == postgresql_url.rpartition("/")[0]
     with psycopg.connect(postgresql_database) as connection:
         connection.execute("CREATE TABLE reading (value integer)")
         connection.execute("INSERT INTO reading VALUES (42)")
         assert connection.execute("SELECT value FROM reading FOR UPDATE SKIP LOCKED").fetchall() == [(42,)]
 
 
-def test_a_postgresql_database_is_dropped_though_a_connection_stays(
-    request: pytest.FixtureRequest, postgresql_url: str
-) -> None:
+def test_a_postgresql_database_is_dropped_despite_an_open_transaction(postgresql_url: str) -> None:
     import psycopg
 
-    with psycopg.connect(postgresql_url) as connection:
-        before = connection.execute("SELECT count(*) FROM pg_database").fetchone()
-        assert before is not None
-    url = request.getfixturevalue("postgresql_database")
-    # Its end is the fixture's to bring about; what stays open here is closed by the server.
-    lingering = psycopg.connect(url)
-    request.addfinalizer(lingering.close)
-    lingering.execute("SELECT 1")
+    with fresh_postgresql(postgresql_url) as url:
+        forgotten = psycopg.connect(url)
+        forgotten.execute("CREATE TABLE reading (value integer)")
+    with forgotten, pytest.raises(psycopg.OperationalError):
+        forgotten.execute("SELECT 1")
+    with pytest.raises(psycopg.OperationalError, match="does not exist"):
+        psycopg.connect(url)
 
 
-def test_mariadb_gives_each_test_a_database_of_its_own(mariadb_database: str) -> None:
-    import pymysql
-
-    url = urlsplit(mariadb_database)
-    assert (url.scheme, url.username) == ("mysql", "root")
-    with (
-        closing(pymysql.connect(host=url.hostname, port=url.port or 0, user="root", database=url.path[1:])) as connection,
-        connection.cursor() as cursor,
-    ):
+def test_mariadb_stores_a_row(mariadb_database: str) -> None:
+    with closing(connect_mariadb(mariadb_database)) as connection, connection.cursor() as cursor:
         cursor.execute("CREATE TABLE reading (value integer)")
         cursor.execute("INSERT INTO reading VALUES (42)")
         cursor.execute("SELECT value FROM reading FOR UPDATE SKIP LOCKED")
         assert cursor.fetchall() == ((42,),)
+
+
+def test_a_mariadb_database_is_dropped_despite_an_open_transaction(mariadb_url: str) -> None:
+    import pymysql
+
+    with fresh_mariadb(mariadb_url) as url:
+        forgotten = connect_mariadb(url)
+        with forgotten.cursor() as cursor:
+            cursor.execute("CREATE TABLE reading (value integer)")
+            cursor.execute("INSERT INTO reading VALUES (42)")
+    with pytest.raises(pymysql.OperationalError):
+        forgotten.ping(reconnect=False)
+    with pytest.raises(pymysql.OperationalError, match="Unknown database"):
+        connect_mariadb(url)
 
 
 def test_redis_keeps_a_key_for_the_first_who_sets_it(redis_url: str) -> None:
@@ -78,14 +92,14 @@ def test_redis_keeps_a_key_for_the_first_who_sets_it(redis_url: str) -> None:
 
 
 def test_mosquitto_delivers_what_was_published_with_qos_1(mosquitto_url: str) -> None:
-    from paho.mqtt.client import Client, MQTTMessage
+    from paho.mqtt.client import Client
     from paho.mqtt.enums import CallbackAPIVersion
 
     topic = f"test/{uuid.uuid4().hex}"
-    subscribed: queue.Queue[None] = queue.Queue()
+    subscribed: queue.Queue[object] = queue.Queue()
     received: queue.Queue[MQTTMessage] = queue.Queue()
     client = Client(CallbackAPIVersion.VERSION2)
-    client.on_subscribe = lambda *_: subscribed.put(None)
+    client.on_subscribe = lambda *arguments: subscribed.put(arguments)
     client.on_message = lambda _client, _data, message: received.put(message)
     url = urlsplit(mosquitto_url)
     client.connect(str(url.hostname), url.port or 0)
@@ -116,12 +130,20 @@ def test_azurite_lets_one_at_a_time_lease_a_blob(azurite_url: str) -> None:
         blob.acquire_lease(15).release()
 
 
+@all_servers
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
+def test_no_server_runs_as_root() -> None:
+    servers = [pid for pid in descendants(keeper_pid()) if command(pid) in PROCESSES.values()]
+    assert {command(pid) for pid in servers} == set(PROCESSES.values())
+    assert 0 not in {Path(f"/proc/{pid}").stat().st_uid for pid in servers}
+
+
 @pytest.fixture
-def fresh_run(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A run of this test's own, beside the one that the whole test session shares."""
+def own_run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The directory of a run of this test's own, beside the run that all tests share."""
     monkeypatch.setenv(RUN, "")
     begin()
-    yield
+    yield run()[1]
     end()
 
 
@@ -133,74 +155,145 @@ with ThreadPoolExecutor(4) as threads:
 """
 
 
-@pytest.mark.usefixtures("redis_url", "fresh_run")
-def test_many_who_ask_at_once_get_one_server() -> None:
-    _, home = run()
-    assert not home.exists(), "nothing is there before somebody asks"
+@pytest.mark.usefixtures("redis_url")
+def test_many_who_ask_at_once_get_one_server(own_run: Path) -> None:
+    assert not own_run.exists(), "nothing is there before somebody asks"
     with ThreadPoolExecutor(6) as threads:
-        scripts = [threads.submit(script, ASK_FROM_THREADS) for _ in range(3)]
-        urls = {*threads.map(ask, ["redis"] * 3), *(asked.result().strip() for asked in scripts)}
+        processes = [threads.submit(python, ASK_FROM_THREADS) for _ in range(3)]
+        urls = {*threads.map(ask, ["redis"] * 3), *(process.result().strip() for process in processes)}
     assert len(urls) == 1
     assert [command(pid) for pid in descendants(keeper_pid())].count("redis-server") == 1
-    assert len([pid for pid in processes() if str(home) in arguments(pid) and "tests.servers.keeper" in arguments(pid)]) == 1
 
 
-@pytest.mark.usefixtures("redis_url", "fresh_run")
-def test_after_the_end_of_a_run_nothing_is_left() -> None:
+@pytest.mark.usefixtures("redis_url")
+def test_after_the_end_of_a_run_nothing_is_left(own_run: Path) -> None:
     ask("redis")
     with watched(keeper_pid()) as ended:
         end()
         ended()
-    assert not run()[1].exists()
+    assert not own_run.exists()
 
 
-CONTROLLER = """
+CONTROLLER = f"""
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from tests.servers.ask import ask, begin, keeper_pid, run
 begin()
 with ThreadPoolExecutor() as threads:
-    list(threads.map(ask, sys.argv[1:]))
+    list(threads.map(ask, {list(PROCESSES)}))
 print(keeper_pid(), run()[1], flush=True)
 sys.stdin.read()
 """
 
 
-@pytest.mark.usefixtures("postgresql_url", "mariadb_url", "redis_url", "mosquitto_url", "azurite_url")
-@pytest.mark.parametrize("killed", ["controller", "keeper"])
-def test_nothing_is_left_when_a_process_is_killed(killed: str) -> None:
+@all_servers
+@pytest.mark.parametrize("victim", ["controller", "keeper"])
+def test_nothing_is_left_when_a_process_is_killed(victim: str) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", CONTROLLER, *ALL], cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", CONTROLLER], cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as controller:
         assert controller.stdout is not None
         keeper, home = controller.stdout.readline().split()
         with watched(int(keeper)) as ended:
-            assert {command(pid) for pid in descendants(int(keeper))} >= {"postgres", "mariadbd", "redis-server", "mosquitto"}
-            os.kill(controller.pid if killed == "controller" else int(keeper), signal.SIGKILL)
+            assert {command(pid) for pid in descendants(int(keeper))} >= set(PROCESSES.values())
+            os.kill(controller.pid if victim == "controller" else int(keeper), signal.SIGKILL)
             ended()
         controller.kill()
     assert not Path(home).exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
-@pytest.mark.usefixtures("postgresql_url", "mariadb_url", "redis_url", "mosquitto_url")
-def test_no_server_runs_as_root() -> None:
-    servers = [pid for pid in descendants(keeper_pid()) if command(pid) in {"postgres", "mariadbd", "redis-server", "mosquitto"}]
-    assert {Path(f"/proc/{pid}").stat().st_uid for pid in servers} == {65534}
-
-
-ANOTHER_PORT = """
-import asyncio, os, socket, tempfile
+LAUNCH = """
+import asyncio, os, shutil, tempfile
 from pathlib import Path
-from tests.servers.kinds import KINDS
+from tests.servers.kinds import Redis
 from tests.servers.launch import Launch, hold_port
 
-home = Path(tempfile.mkdtemp())
-home.chmod(0o711)
+def launch(server, hold=hold_port):
+    home = Path(tempfile.mkdtemp())
+    home.chmod(0o711)
+    try:
+        return asyncio.run(Launch(server, home, os.open(os.devnull, os.O_RDONLY), hold).run())
+    finally:
+        shutil.rmtree(home)
+"""
+PORT_TAKEN = """
 taken = hold_port()
 taken.listen()
-print(taken.getsockname()[1])
 offers = iter([taken, hold_port()])
-launch = Launch(KINDS["redis"], home, os.open(os.devnull, os.O_RDONLY), hold=lambda: next(offers))
-print(asyncio.run(launch.run()))
+print(taken.getsockname()[1], launch(Redis(), lambda: next(offers)))
 """
+BROKEN = """
+class Broken(Redis):
+    def command(self, home, port):
+        return [*super().command(home, port), "--no-such-setting", "1"]
+
+launch(Broken())
+"""
+
+
+@pytest.mark.usefixtures("redis_url")
+def test_a_server_whose_port_was_taken_gets_another() -> None:
+    taken, url = python(LAUNCH + PORT_TAKEN).split()
+    assert url.startswith("redis://127.0.0.1:")
+    assert urlsplit(url).port != int(taken)
+
+
+@pytest.mark.usefixtures("redis_url")
+def test_a_server_that_does_not_start_tells_its_log() -> None:
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        python(LAUNCH + BROKEN)
+    assert "redis ended with 1 before it was ready" in failed.value.stderr
+    assert "no-such-setting" in failed.value.stderr
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("", "1 skipped"), ("true", "1 error")])
+def test_without_its_program_a_test_is_skipped_but_fails_in_ci(ci: str, outcome: str, tmp_path: Path) -> None:
+    this = f"{__file__}::{test_redis_keeps_a_key_for_the_first_who_sets_it.__name__}"
+    options = ["-p", "no:xdist", "-p", "no:cacheprovider", "--color=no"]
+    pytest_run = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, this],
+        cwd=REPOSITORY,
+        env={**os.environ, "PATH": str(tmp_path), "CI": ci},
+        capture_output=True,
+        text=True,
+    )
+    assert outcome in pytest_run.stdout
+    assert "redis needs redis-server, not installed here: run scripts/servers.sh" in pytest_run.stdout
+    assert bool(pytest_run.returncode) == bool(ci)
+
+
+def python(script: str) -> str:
+    """Run a script in a process of its own and return what it prints."""
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the pids of all processes below `pid`."""
+    children = [
+        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
+    ]
+    return [*children, *(below for child in children for below in descendants(child))]
+
+
+def command(pid: int) -> str:
+    """Return the name a process was started by; servers rewrite the rest ("postgres: checkpointer")."""
+    name = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").split()[0]
+    return Path(name).name.rstrip(":")
+
+
+@contextmanager
+def watched(pid: int) -> Iterator[Callable[[], None]]:
+    """Yield what waits until `pid` and all that is below it now have ended, and fails if they do not."""
+    with ExitStack() as stack:
+        ends = {}
+        for watched_pid in (pid, *descendants(pid)):
+            descriptor = os.pidfd_open(watched_pid)
+            stack.callback(os.close, descriptor)
+            ends[watched_pid] = descriptor
+
+        def ended() -> None:
+            for watched_pid, descriptor in ends.items():
+                assert select.select([descriptor], [], [], PATIENCE_S)[0], f"process {watched_pid} is still there"
+
+        yield ended

@@ -76,8 +76,9 @@ def start_sweeper(home: Path) -> tuple[int, subprocess.Popen[bytes]]:
     even if the keeper is killed.
     """
     waits, lifeline = os.pipe()
-    script = 'cat >/dev/null; rm -rf -- "$0"'
-    sweeper = subprocess.Popen(["/bin/sh", "-c", script, str(home)], stdin=waits, start_new_session=True)
+    command = ["/bin/sh", "-c", 'cat >/dev/null; rm -rf -- "$0"', str(home)]
+    quiet = subprocess.DEVNULL  # and not the pipes of whoever started the keeper
+    sweeper = subprocess.Popen(command, stdin=waits, stdout=quiet, stderr=quiet, start_new_session=True)
     os.close(waits)
     return lifeline, sweeper
 

@@ -6,7 +6,7 @@ import base64
 import re
 import signal
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tests.servers.server import REPOSITORY, ProgramMissingError, Server, program_path
 
@@ -19,8 +19,8 @@ class PostgreSQL(Server):
     """PostgreSQL; the superuser `app` needs no password."""
 
     name = "postgresql"
-    programs = {"initdb": "postgresql", "postgres": "postgresql"}
-    # A start-up message; "R" begins the answer only once the database takes part ("E" while it is starting up).
+    programs: ClassVar = {"initdb": "postgresql", "postgres": "postgresql"}
+    # A start-up message; "R" begins the answer only once the database is up ("E" before).
     hello = struct.pack("!ii", 36, 3 << 16) + b"user\0app\0database\0postgres\0\0"
     welcome = re.compile(rb"R")
     # Immediate shutdown. Not SIGKILL: only the postmaster itself ends its busy backends and frees its shared memory.
@@ -55,7 +55,7 @@ class MariaDB(Server):
     """MariaDB; `root` needs no password."""
 
     name = "mariadb"
-    programs = {
+    programs: ClassVar = {
         "mariadbd": "mariadb-server-core",
         "mariadb-install-db": "mariadb-server-core",
         "my_print_defaults": "mariadb-client-core",
@@ -85,7 +85,7 @@ class Redis(Server):
     """Redis, in memory only."""
 
     name = "redis"
-    programs = {"redis-server": "redis-server"}
+    programs: ClassVar = {"redis-server": "redis-server"}
     hello = b"PING\r\n"
     welcome = re.compile(rb"\+PONG\r\n")
 
@@ -103,7 +103,7 @@ class Mosquitto(Server):
     """Mosquitto, an MQTT broker that takes anyone."""
 
     name = "mosquitto"
-    programs = {"mosquitto": "mosquitto"}
+    programs: ClassVar = {"mosquitto": "mosquitto"}
     # CONNECT (MQTT 3.1.1, clean session, client id "?"), and the CONNACK that accepts it.
     hello = b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x3c\x00\x01?"
     welcome = re.compile(rb"\x20\x02\x00\x00")
@@ -124,13 +124,13 @@ class Azurite(Server):
     """Azurite, Azure's blob storage, in memory only."""
 
     name = "azurite"
-    programs = {"node": "nodejs"}
+    programs: ClassVar = {"node": "nodejs"}
     hello = b"GET / HTTP/1.0\r\n\r\n"
     welcome = re.compile(rb"HTTP/1\.\d \d")
     main = REPOSITORY / "build/azurite/node_modules/azurite/dist/src/blob/main.js"
     account = "batchline"
     key = base64.b64encode(b"not a secret, an account of tests").decode()
-    environment = {"AZURITE_ACCOUNTS": f"{account}:{key}"}
+    environment: ClassVar = {"AZURITE_ACCOUNTS": f"{account}:{key}"}
 
     def files(self) -> list[Path]:
         """Return Node.js and the script, which comes from npm."""
@@ -139,7 +139,7 @@ class Azurite(Server):
             raise ProgramMissingError("azurite is not installed in build/azurite: run scripts/servers.sh")
         return [*node, self.main]
 
-    def command(self, home: Path, port: int) -> Sequence[str]:
+    def command(self, home: Path, port: int) -> Sequence[str]:  # noqa: ARG002 - it writes nothing
         """Listen on the port; take clients newer than itself, and send no telemetry."""
         options = ["--inMemoryPersistence", "--silent", "--loose", "--skipApiVersionCheck", "--disableTelemetry"]
         return [program_path("node"), str(self.main), "--blobHost", "127.0.0.1", "--blobPort", str(port), *options]

@@ -41,7 +41,7 @@ class Server(ABC):
     #: What its processes find in the environment besides PATH, HOME and LC_ALL.
     environment: ClassVar[Mapping[str, str]] = {}
 
-    def prepare(self, home: Path) -> Sequence[str]:
+    def prepare(self, home: Path) -> Sequence[str]:  # noqa: ARG002 - for those who have something to run
         """Return the command that fills `home` before the first start; empty if there is nothing to run."""
         return ()
 

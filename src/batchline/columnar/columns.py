@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from batchline.core.measurement import LARGEST_SIZE
 from batchline.core.moment import EARLIEST_RECEIVE_US, LATEST_RECEIVE_US
 from batchline.errors import InvalidTable
 
@@ -45,9 +46,9 @@ def codes_of(table: pa.Table, name: str) -> tuple[NDArray[np.int32], pa.Array]:
     encoded = _encode(column)
     _check_nulls(encoded, name)
     if encoded.num_chunks == 0:
-        return np.empty(0, np.int32), pa.array([], pa.string())
+        return _frozen(np.empty(0, np.int32)), pa.array([], pa.string())
     codes = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
-    return codes.astype(np.int32, copy=False), encoded.chunk(0).dictionary.cast(pa.string())
+    return _frozen(codes.astype(np.int32, copy=False)), encoded.chunk(0).dictionary.cast(pa.string())
 
 
 def _encode(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -80,10 +81,10 @@ def us_of(table: pa.Table, name: str) -> NDArray[np.int64]:
     _check_nulls(column, name)
     values: NDArray[np.int64] = _numpy(column, pa.int64())
     if kind.unit == "ns":
-        return values // 1_000
+        return _frozen(values // 1_000)
     factor = PER_MICROSECOND[kind.unit]
     _check_range(values, name, -(2**63) // factor + 1, (2**63 - 1) // factor)
-    return values if factor == 1 else values * factor
+    return values if factor == 1 else _frozen(values * factor)
 
 
 def receive_us_of(table: pa.Table) -> NDArray[np.int64]:
@@ -98,21 +99,30 @@ def sizes_of(table: pa.Table, max_bytes: int | None) -> NDArray[np.int64]:
     if "size" not in table.column_names:
         if max_bytes is not None:
             raise InvalidTable("max_bytes is set, so the table needs a column size")
-        return np.zeros(table.num_rows, np.int64)
+        return _frozen(np.zeros(table.num_rows, np.int64))
     column = table.column("size")
     if not pa.types.is_integer(column.type):
         raise InvalidTable(f"column size must hold whole numbers of bytes, got {column.type}")
     _check_nulls(column, "size")
-    values = _numpy(column.cast(pa.int64(), safe=True), pa.int64())
-    _check_range(values, "size", 0, 2**62)
+    try:
+        values = _numpy(column.cast(pa.int64()), pa.int64())
+    except pa.ArrowInvalid as error:
+        raise InvalidTable(f"column size must lie between 0 and {LARGEST_SIZE}: {error}") from error
+    _check_range(values, "size", 0, LARGEST_SIZE)
     return values
 
 
 def _numpy(column: pa.ChunkedArray, kind: pa.DataType) -> NDArray[Any]:
     chunks = [chunk.view(kind).to_numpy() for chunk in column.chunks]
     if len(chunks) == 1:
-        return chunks[0]  # type: ignore[no-any-return]
-    return np.concatenate(chunks) if chunks else np.empty(0, np.int64)
+        return _frozen(chunks[0])
+    return _frozen(np.concatenate(chunks) if chunks else np.empty(0, np.int64))
+
+
+def _frozen(values: NDArray[Any]) -> NDArray[Any]:
+    """Arrow's own arrays are read-only; with all of them so, the kernel is compiled once and not per combination."""
+    values.flags.writeable = False
+    return values
 
 
 def _check_range(values: NDArray[np.int64], name: str, least: int, most: int, meaning: str = "") -> None:

@@ -5,7 +5,7 @@ batch. Batches are numbered as they open; the members of a batch are a chain of 
 
     rows      type event receive size    verdict    links: batch, next ──► the next member of the same batch
     batches   start end closed_at reason ordinal key       head ──► its first member
-    open      the open batches of the key at hand, sorted by start, from cursor.low up to cursor.high
+    open      the open batches of the key at hand, sorted by start, from cursor.low up to cursor.high, and their starts
     members   a hash table from (batch, type) to row: does this batch hold that type?
     used      a hash table from start to batch: which ordinal comes next? (needed only with max_bytes)
 
@@ -19,7 +19,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["ANCHOR_CODES", "BATCH", "CLOSE_REASONS", "LINK", "VERDICTS", "Numbers", "Rows", "batch_rows", "group_by_key"]
+__all__ = [
+    "ANCHOR_CODES",
+    "BATCH",
+    "BATCHED",
+    "CLOSE_REASONS",
+    "LINK",
+    "VERDICTS",
+    "Numbers",
+    "Rows",
+    "batch_rows",
+    "group_by_key",
+]
 
 #: Verdicts, close reasons and anchors by code, in the order of the constants below.
 VERDICTS: Final = ("batched", "late", "future", "duplicate", "oversize")
@@ -102,17 +113,21 @@ class Desk(NamedTuple):
     rows: Rows
     batches: Records
     open: Codes
+    starts: Ints
     cursors: Records
 
 
-def compiled(function: Any) -> Any:
-    """Compile to machine code at the first call, and keep the result for the next process."""
-    return njit(cache=True, nogil=True)(function)
+def compiled(function: Any, **options: bool) -> Any:
+    """Compile to machine code at the first call, and keep the result for the next process where there is room for it."""
+    try:
+        return njit(cache=True, nogil=True, **options)(function)
+    except RuntimeError:  # numba's answer where neither the package nor the home directory can be written
+        return njit(nogil=True, **options)(function)
 
 
 def step(function: Any) -> Any:
     """Compile a step that allocates nothing, hence need not count references to its arrays."""
-    return njit(cache=True, nogil=True, _nrt=False)(function)
+    return compiled(function, _nrt=False)
 
 
 def inlined(function: Any) -> Any:
@@ -266,28 +281,38 @@ def close(batch: Any, closed_at: int, reason: int) -> None:
 
 
 @inlined
-def find(open: Codes, batches: Records, low: int, high: int, event: int) -> int:
+def find(starts: Ints, low: int, high: int, event: int) -> int:
     """The place of the last open batch that starts at or before `event`; low - 1 if there is none."""
-    if high > low and batches[open[high - 1]].start <= event:
+    if high > low and starts[high - 1] <= event:
         return high - 1
-    while low < high:
-        middle = (low + high) // 2
-        if batches[open[middle]].start <= event:
-            low = middle + 1
-        else:
-            high = middle
+    length = high - low
+    while length > 0:
+        half = length // 2
+        # Written so that it compiles to a conditional move: a branch here is a coin toss for the processor.
+        passed = starts[low + half] <= event
+        low = low + half + 1 if passed else low
+        length = length - half - 1 if passed else half
     return low - 1
 
 
 @step
 def insert(desk: Desk, used: Codes, place: int, start: int, end: int) -> int:
-    """Open a batch at `place` among the open ones."""
-    open, cursor = desk.open, desk.cursors[0]
-    for at in range(cursor.high, place, -1):
-        open[at] = open[at - 1]
-    cursor.high += 1
+    """Open a batch so that it stands at `place` among the open ones, moving the shorter side; where it stands now."""
+    open, starts, cursor = desk.open, desk.starts, desk.cursors[0]
+    if cursor.low > 0 and place - cursor.low < cursor.high - place:
+        cursor.low -= 1
+        place -= 1
+        for at in range(cursor.low, place):
+            open[at] = open[at + 1]
+            starts[at] = starts[at + 1]
+    else:
+        for at in range(cursor.high, place, -1):
+            open[at] = open[at - 1]
+            starts[at] = starts[at - 1]
+        cursor.high += 1
     open[place] = new_batch(desk, used, start, end)
-    return open[place]
+    starts[place] = start
+    return place
 
 
 @step
@@ -295,7 +320,7 @@ def end_before_next(desk: Desk, start: int, place: int) -> int:
     """Where a window from `start` ends: it may not reach into the open batch at `place`."""
     end = start + desk.rules.window
     if place < desk.cursors[0].high:
-        return min(end, desk.batches[desk.open[place]].start)
+        return min(end, desk.starts[place])
     return end
 
 
@@ -313,7 +338,7 @@ def anchor(rules: Numbers, event: int, clock: int) -> int:
 
 @step
 def open_for(desk: Desk, used: Codes, event: int, place: int) -> int:
-    """Open the batch that covers an event which no open batch covers."""
+    """Open the batch that covers an event which no open batch covers; its number."""
     cursor = desk.cursors[0]
     start = anchor(desk.rules, event, cursor.clock)
     if place > cursor.low:
@@ -321,22 +346,27 @@ def open_for(desk: Desk, used: Codes, event: int, place: int) -> int:
     if not start <= event < start + desk.rules.window:
         # A leap limit or delay longer than the window: the batch must cover its own message.
         start = event
-    return insert(desk, used, place, start, end_before_next(desk, start, place))
+    return desk.open[insert(desk, used, place, start, end_before_next(desk, start, place))]
 
 
 @step
-def split(desk: Desk, members: Codes, used: Codes, place: int, at: int) -> None:
-    """Cut the open batch at `place` in two, the upper one behind it; the lower may have timed out and then closes."""
+def split(desk: Desk, members: Codes, used: Codes, place: int, at: int) -> int:
+    """Cut the open batch at `place` in two; where the upper half stands, the lower right before it.
+
+    The lower half may have timed out, and then closes.
+    """
     cursor = desk.cursors[0]
-    lower = desk.batches[desk.open[place]]
+    number = desk.open[place]
+    lower = desk.batches[number]
     end = lower.end if desk.rules.midpoint else end_before_next(desk, at, place + 1)
-    upper = insert(desk, used, place + 1, at, end)
-    give(desk, members, desk.open[place], upper)
+    place = insert(desk, used, place + 1, at, end)
+    give(desk, members, number, desk.open[place])
     lower.end = at
     if at + desk.rules.max_delay <= cursor.clock:
         # Whatever stood before it has timed out earlier: it is the first.
         close(lower, cursor.clock, TIMEOUT)
         cursor.low += 1
+    return place
 
 
 @step
@@ -344,8 +374,8 @@ def part(desk: Desk, members: Codes, used: Codes, place: int, other: int, event:
     """Split between two messages of one type; the place of the half that covers `event`."""
     low, high = min(other, event), max(other, event)
     at = low + (high - low + 1) // 2 if desk.rules.midpoint else high
-    split(desk, members, used, place, at)
-    return place + 1 if event >= at else place
+    place = split(desk, members, used, place, at)
+    return place if event >= at else place - 1
 
 
 @step
@@ -367,14 +397,14 @@ def make_room(desk: Desk, members: Codes, used: Codes, place: int, row: int) -> 
     fits_with_after = has_before and batch.bytes - before <= room
     fits_with_before = has_after and batch.bytes - after <= room
     if has_before and (fits_with_after or not fits_with_before):
-        split(desk, members, used, place, event)
-        place += 1
+        place = split(desk, members, used, place, event)
     if has_after and not fits_with_after:
-        split(desk, members, used, place, later)
+        place = split(desk, members, used, place, later) - 1
     full = desk.batches[desk.open[place]]
     if full.bytes > room:
         close(full, desk.cursors[0].clock, FULL)
         desk.open[place] = new_batch(desk, used, event, full.end)
+        desk.starts[place] = event
     return place
 
 
@@ -453,7 +483,7 @@ def batch_until_full(desk: Desk, members: Codes, used: Codes, order: Codes, ends
                 close_due(desk)
             code = reject(rules, event[row], size[row], clock)
             if code == BATCHED:
-                place = find(open, batches, cursor.low, cursor.high, event[row])
+                place = find(desk.starts, cursor.low, cursor.high, event[row])
                 covered = place >= cursor.low and event[row] < batches[open[place]].end
                 # The row itself, and every member moved by at most two splits.
                 cursor.more = 1 + 2 * batches[open[place]].count if covered else 1
@@ -476,7 +506,7 @@ def batch_until_full(desk: Desk, members: Codes, used: Codes, order: Codes, ends
 def batch_rows(rules: Numbers, rows: Rows, batches: Records, order: Codes, ends: Ints) -> int:
     """Batch all rows: those of key k are `order[ends[k-1]:ends[k]]`. The number of batches."""
     cursors = np.zeros(1, CURSOR)
-    desk = Desk(rules, rows, batches, np.empty(order.size, np.int32), cursors)
+    desk = Desk(rules, rows, batches, np.empty(order.size, np.int32), np.empty(order.size, np.int64), cursors)
     members = np.full(SMALLEST_TABLE, NOTHING, np.int32)
     used = np.full(SMALLEST_TABLE, NOTHING, np.int32)
     while not batch_until_full(desk, members, used, order, ends):

@@ -17,6 +17,7 @@ __all__ = [
     "hidden_text",
     "names_of",
     "printable",
+    "received_text",
     "span_text",
 ]
 
@@ -53,12 +54,16 @@ def printable(text: str) -> str:
 
 
 def span_text(picture: WindowsPicture) -> str:
-    """From when to when, in UTC; without batches also when it was received, for that may be another time altogether."""
-    span = _from_to(picture.first_us, picture.last_us)
-    if picture.bars:
-        return span
+    """From when to when, in UTC."""
+    return _from_to(picture.first_us, picture.last_us)
+
+
+def received_text(picture: WindowsPicture) -> str:
+    """When it was received, where there is no batch to show that; event times may be of another age altogether."""
+    if picture.bars or not picture.rejected:
+        return ""
     received = [message.receive_us for message in picture.rejected]
-    return f"{span}, received {_from_to(min(received), max(received))}"
+    return f"received {_from_to(min(received), max(received))}"
 
 
 def counts_text(picture: WindowsPicture) -> str:
@@ -110,6 +115,8 @@ def _beginning(texts: Iterable[str]) -> str:
 
 def _from_to(first_us: int, last_us: int) -> str:
     step = _precision_us(last_us - first_us)
+    if first_us == last_us:
+        return f"{moment_text(first_us, step)} UTC"
     # The day is named again only where it changes.
     to = clock_text if day_text(first_us) == day_text(last_us) else moment_text
     return f"{moment_text(first_us, step)} – {to(last_us, step)} UTC"

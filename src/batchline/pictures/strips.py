@@ -5,12 +5,13 @@ window that is longer than a strip: it gets a strip of its own length.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from batchline.pictures.captions import MARKS
 from batchline.pictures.windows import Bar, Rejected, WindowsPicture, reach_us, typical_us
 
-__all__ = ["Strip", "levels_of", "strips_of"]
+__all__ = ["Lane", "Strip", "lanes_of", "levels_of", "strips_of"]
 
 Extent = tuple[int, int, tuple[Bar, ...]]
 
@@ -29,6 +30,21 @@ class Strip:
     after: tuple[Rejected, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The rejected messages of a strip that have one reason; never empty."""
+
+    reason: str
+    here: tuple[Rejected, ...]
+    before: tuple[Rejected, ...]
+    after: tuple[Rejected, ...]
+
+    @property
+    def messages(self) -> tuple[Rejected, ...]:
+        """All of them."""
+        return self.here + self.before + self.after
+
+
 def strips_of(picture: WindowsPicture, windows: float) -> tuple[Strip, ...]:
     """Cut the axis into as few strips as possible, each no longer than so many typical windows."""
     extents: list[Extent] = [(picture.first_us, picture.last_us, ())]
@@ -38,6 +54,15 @@ def strips_of(picture: WindowsPicture, windows: float) -> tuple[Strip, ...]:
     for message in picture.rejected:
         messages[_home(extents, message)].append(message)
     return tuple(_strip(*extent, here) for extent, here in zip(extents, messages, strict=True))
+
+
+def lanes_of(strip: Strip) -> Iterator[Lane]:
+    """The rejected messages of a strip by reason, in the order of the lanes."""
+    for reason in MARKS:
+        kinds = (strip.rejected, strip.before, strip.after)
+        lane = Lane(reason, *(tuple(message for message in kind if message.reason == reason) for kind in kinds))
+        if lane.messages:
+            yield lane
 
 
 def levels_of(spans: Sequence[tuple[float, float]], most: int) -> list[int]:

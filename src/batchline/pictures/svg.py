@@ -5,15 +5,15 @@ its receipt. The pale part behind a window is the wait for late messages until t
 each reason, the rejected messages.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from batchline.pictures.axis import day_text, duration_text
-from batchline.pictures.captions import NO_MESSAGES, counts_text, hidden_text, names_of, span_text
+from batchline.pictures.captions import NO_MESSAGES, counts_text, hidden_text, names_of, received_text, span_text
 from batchline.pictures.elements import element, fitted, text_width, words
 from batchline.pictures.palette import STYLE, type_class
 from batchline.pictures.strips import Strip, strips_of
-from batchline.pictures.svg_strip import LEFT, PLOT, WIDTH, Look, strip_block
+from batchline.pictures.svg_strip import LEFT, PLOT, WIDTH, Block, Look, strip_block
 from batchline.pictures.windows import WindowsPicture, typical_us
 
 __all__ = ["svg"]
@@ -25,16 +25,14 @@ MARGIN = 16
 NAMED_TYPES = 20
 LEGEND_LINE = 18
 
-#: A piece of the picture and its height.
-Block = tuple[str, float]
-
 
 def svg(picture: WindowsPicture) -> str:
     """Draw the picture as one SVG element, light or dark as the viewer prefers."""
     blocks = [_heading(picture)]
     if picture.bars or picture.rejected:
         strips = strips_of(picture, PLOT / READABLE)
-        look = Look(names_of(picture), _types_of(picture), _has_room(strips[0]))
+        types = _types_of(picture)
+        look = Look(names_of(picture), types, _has_room(picture, types, strips[0]))
         blocks += _strips(strips, look)
         blocks += _legend(picture, look)
     height = sum(block[1] for block in blocks) + 2 * MARGIN
@@ -65,18 +63,19 @@ def _types_of(picture: WindowsPicture) -> dict[str, int]:
     return {type: index for index, type in enumerate(sorted(types))}
 
 
-def _has_room(strip: Strip) -> bool:
-    """Whether messages can be labelled with their type: where the names are short against a window."""
-    longest = max((text_width(dot.type, 10) for bar in strip.bars for dot in bar.dots), default=0)
-    span_us = max(1, strip.last_us - strip.first_us)
-    return bool(strip.bars) and longest * 4 * span_us <= typical_us(strip.bars) * PLOT
+def _has_room(picture: WindowsPicture, types: Iterable[str], strip: Strip) -> bool:
+    """Whether messages can be labelled with their type: where all names are short against a window."""
+    names = {*types, *(message.type for message in picture.rejected)}
+    longest = max(text_width(name, 10) for name in names)
+    typical = typical_us(picture.bars) if picture.bars else strip.last_us - strip.first_us
+    return longest * 4 * (strip.last_us - strip.first_us) <= typical * PLOT
 
 
 def _heading(picture: WindowsPicture) -> Block:
     key = fitted(picture.key, 17, WIDTH - 2 * MARGIN)
     empty = not picture.bars and not picture.rejected
-    texts = [NO_MESSAGES] if empty else [span_text(picture), counts_text(picture), hidden_text(picture)]
-    shown = [text for text in texts if text]
+    told = (span_text, received_text, counts_text, hidden_text)
+    shown = [NO_MESSAGES] if empty else [text for text in (tell(picture) for tell in told) if text]
     written = [element("text", words(text), class_="quiet", x=MARGIN, y=34 + 16 * n) for n, text in enumerate(shown)]
     return element("text", words(key), class_="key", x=MARGIN, y=15) + "".join(written), 34 + 16 * len(shown)
 

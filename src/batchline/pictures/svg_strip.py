@@ -4,13 +4,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from batchline.pictures.axis import clock_text, duration_text, moment_text, tick_step, ticks
-from batchline.pictures.captions import MARKS, BatchNames, closing_text, delay_text, distances_text
+from batchline.pictures.captions import BatchNames, closing_text, delay_text, distances_text
 from batchline.pictures.elements import element, lines, text_width, words
 from batchline.pictures.palette import type_class
-from batchline.pictures.strips import Strip, levels_of
+from batchline.pictures.strips import Lane, Strip, lanes_of, levels_of
 from batchline.pictures.windows import Bar, Dot, Rejected
 
-__all__ = ["LEFT", "PLOT", "WIDTH", "Look", "strip_block"]
+__all__ = ["LEFT", "PLOT", "WIDTH", "Block", "Look", "strip_block"]
+
+#: A piece of the picture and its height.
+Block = tuple[str, float]
 
 WIDTH, LEFT, RIGHT = 1120, 92, 20
 PLOT = WIDTH - LEFT - RIGHT
@@ -29,7 +32,6 @@ SHAPES = {
     "duplicate": "M-4-2h8M-4 2h8",
     "oversize": "M-4-4h8v8h-8zM-1-1h2v2h-2z",
 }
-ARROWS = {"before": "M4-4l-6 4l6 4z", "after": "M-4-4l6 4l-6 4z"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,12 @@ class _Scale:
         return LEFT + (min(max(us, self.first_us), self.last_us) - self.first_us) * self.per_us
 
 
-def strip_block(strip: Strip, look: Look, day: str) -> tuple[str, float]:
+def strip_block(strip: Strip, look: Look, day: str) -> Block:
     """Draw a strip; also says how high it is."""
     scale = _Scale(strip.first_us, strip.last_us)
     parts, y = [], float(AXIS_HEIGHT)
-    for content, height in (*_rows(strip, scale, look), *_lanes(strip, scale, look)):
+    lanes = [_lane(lane, scale, look) for lane in lanes_of(strip)]
+    for content, height in (*_rows(strip, scale, look), *lanes):
         parts.append(element("g", content, transform=f"translate(0 {y:.1f})"))
         y += height
     return "".join([_axis(scale, day, y), *parts]), y + 2 * GAP
@@ -86,7 +89,7 @@ def _anchor(x: float) -> str:
     return "end" if x > WIDTH - RIGHT - 40 else "middle"
 
 
-def _rows(strip: Strip, scale: _Scale, look: Look) -> Iterator[tuple[str, float]]:
+def _rows(strip: Strip, scale: _Scale, look: Look) -> Iterator[Block]:
     """The windows, as many in a row as do not touch."""
     spans = [_bar_span(bar, scale, look) for bar in strip.bars]
     rows = levels_of(spans, len(spans))
@@ -111,7 +114,7 @@ def _label_x(bar: Bar, scale: _Scale, look: Look) -> float:
     return min(scale.x(bar.start_us), WIDTH - RIGHT - text_width(_label(bar, look), 10))
 
 
-def _row(bars: Sequence[Bar], scale: _Scale, look: Look) -> tuple[str, float]:
+def _row(bars: Sequence[Bar], scale: _Scale, look: Look) -> Block:
     levels = [levels_of([_span(dot, scale, look) for dot in bar.dots], MOST_LEVELS) for bar in bars]
     highest = max(max(of_bar, default=0) for of_bar in levels) + 1
     level_height = min(LABELLED_LEVEL if look.labelled else PLAIN_LEVEL, max(SMALLEST_LEVEL, ROW_HEIGHT / highest))
@@ -153,8 +156,9 @@ def _box(kind: str, left: float, right: float, height: float) -> str:
 def _span(message: Dot | Rejected, scale: _Scale, look: Look) -> tuple[float, float]:
     """What a message takes of its level: itself, its wire and its label."""
     event, receive = scale.x(message.event_us), _wire_end(message, scale)
-    name = _name_x(message, scale) + text_width(message.type, 10) if look.labelled else 0
-    return min(event, receive) - 5, max(event, receive, name) + 5
+    left = _name_x(message, scale) if look.labelled else event
+    right = left + text_width(message.type, 10) if look.labelled else event
+    return min(event, receive, left) - 5, max(event, receive, right) + 5
 
 
 def _dot(dot: Dot, bar: Bar, y: float, scale: _Scale, look: Look, radius: float) -> str:
@@ -189,26 +193,17 @@ def _is_received_elsewhere(message: Dot | Rejected, scale: _Scale) -> bool:
     return not scale.first_us <= message.receive_us <= scale.last_us
 
 
-def _lanes(strip: Strip, scale: _Scale, look: Look) -> Iterator[tuple[str, float]]:
-    for reason in MARKS:
-        here = [message for message in strip.rejected if message.reason == reason]
-        before = [message for message in strip.before if message.reason == reason]
-        after = [message for message in strip.after if message.reason == reason]
-        if here or before or after:
-            marks, rows = _marks(here, scale, look)
-            marks += _off_axis(before, after, (rows + 0.5) * LANE_LEVEL, reason)
-            name = element("text", words(reason), class_=reason, x=16, y=LANE_LEVEL - 3)
-            yield "".join([name, *marks]), (rows + bool(before or after)) * LANE_LEVEL + GAP / 2
-
-
-def _marks(messages: Sequence[Rejected], scale: _Scale, look: Look) -> tuple[list[str], int]:
-    """The marks of a lane, and how many rows they need."""
-    messages = sorted(messages, key=lambda message: message.event_us)
-    levels = levels_of([_span(message, scale, look) for message in messages], MOST_LANE_LEVELS)
-    placed = zip(messages, levels, strict=True)
-    return [_mark(message, (level + 0.5) * LANE_LEVEL, scale, look) for message, level in placed], max(
-        levels, default=-1
-    ) + 1
+def _lane(lane: Lane, scale: _Scale, look: Look) -> Block:
+    here = sorted(lane.here, key=lambda message: message.event_us)
+    levels = levels_of([_span(message, scale, look) for message in here], MOST_LANE_LEVELS)
+    rows = 1 + max(levels, default=-1)
+    parts = [element("text", words(lane.reason), class_=lane.reason, x=16, y=LANE_LEVEL - 3)]
+    for message, level in zip(here, levels, strict=True):
+        parts.append(_mark(message, (level + 0.5) * LANE_LEVEL, scale, look))
+    if lane.before or lane.after:
+        parts += _off_axis(lane, (rows + 0.5) * LANE_LEVEL)
+        rows += 1
+    return "".join(parts), rows * LANE_LEVEL + GAP / 2
 
 
 def _mark(message: Rejected, y: float, scale: _Scale, look: Look) -> str:
@@ -229,28 +224,30 @@ def _name(message: Dot | Rejected, y: float, scale: _Scale) -> str:
 
 
 def _name_x(message: Dot | Rejected, scale: _Scale) -> float:
-    """Beside the message, on its wire; a wire too short to show below the name is followed by it."""
-    event, receive = scale.x(message.event_us), _wire_end(message, scale)
-    return receive + 5 if 0 <= receive - event < text_width(message.type, 10) + 20 else event + 7
+    """Beside the message, on its wire; behind a wire too short to show below it; before, where the strip ends."""
+    event, receive, width = scale.x(message.event_us), _wire_end(message, scale), text_width(message.type, 10)
+    x = receive + 5 if 0 <= receive - event < width + 20 else event + 7
+    return x if x + width < WIDTH else min(event, receive) - 7 - width
 
 
-def _off_axis(before: Sequence[Rejected], after: Sequence[Rejected], y: float, reason: str) -> Iterator[str]:
+def _off_axis(lane: Lane, y: float) -> Iterator[str]:
     """Arrows at the edges, and how far away the event times are."""
-    yield from _arrows(before, "before", LEFT + 6, 1, y, reason)
-    yield from _arrows(after, "after", WIDTH - RIGHT - 6, -1, y, reason)
+    yield from _arrows(lane.before, LEFT + 6, 1, y)
+    yield from _arrows(lane.after, WIDTH - RIGHT - 6, -1, y)
 
 
-def _arrows(messages: Sequence[Rejected], side: str, x: float, way: int, y: float, reason: str) -> Iterator[str]:
+def _arrows(messages: Sequence[Rejected], x: float, way: int, y: float) -> Iterator[str]:
     # Many arrows move together rather than run into the plot.
     apart = min(9.0, 110 / max(1, len(messages)))
     for n, message in enumerate(messages):
-        place = f"translate({x + way * n * apart:.1f} {y:.1f})"
-        shape = element("path", class_=f"mark {reason}", d=ARROWS[side], transform=place)
-        yield element("g", _tooltip_of_rejected(message), shape, class_="rejected")
+        arrow = element("path", class_=f"mark {message.reason}", d=f"M{way * 4}-4l{way * -6} 4l{way * 6} 4z")
+        placed = element("g", arrow, transform=f"translate({x + way * n * apart:.1f} {y:.1f})")
+        yield element("g", _tooltip_of_rejected(message), placed, class_="rejected")
     if messages:
         x += way * (len(messages) * apart + 3)
         anchor = "start" if way > 0 else "end"
-        yield element("text", distances_text(messages), class_=reason, x=x, y=y + 4, text_anchor=anchor)
+        text = distances_text(messages)
+        yield element("text", text, class_=messages[0].reason, x=x, y=y + 4, text_anchor=anchor)
 
 
 def _tooltip_of_bar(bar: Bar) -> str:

@@ -23,10 +23,11 @@ from batchline.pictures.captions import (
     hidden_text,
     names_of,
     printable,
+    received_text,
     span_text,
 )
-from batchline.pictures.strips import Strip, strips_of
-from batchline.pictures.windows import Bar, Rejected, WindowsPicture
+from batchline.pictures.strips import Lane, Strip, lanes_of, strips_of
+from batchline.pictures.windows import Bar, WindowsPicture
 
 __all__ = ["draw"]
 
@@ -105,8 +106,8 @@ def draw(picture: WindowsPicture, width: int) -> Text:
     lines = [*_heading(picture)]
     if picture.bars or picture.rejected:
         strips = strips_of(picture, frame.plot / READABLE_CELLS)
-        lines += _strips(strips, frame)
-        lines += _legend(picture, strips, frame, used="".join(line.plain for line in lines))
+        drawn = list(_strips(strips, frame))
+        lines += [*drawn, *_legend(picture, strips, frame, used="".join(line.plain for line in drawn))]
     for line in lines:
         line.rstrip()
         line.truncate(width, overflow="ellipsis")
@@ -125,9 +126,9 @@ def _heading(picture: WindowsPicture) -> Iterator[Text]:
         yield Text.assemble(key, "  ", NO_MESSAGES)
         return
     yield Text.assemble(key, "  ", span_text(picture))
-    yield Text(counts_text(picture))
-    if hidden := hidden_text(picture):
-        yield Text(hidden, QUIET)
+    for text, style in ((received_text(picture), ""), (counts_text(picture), ""), (hidden_text(picture), QUIET)):
+        if text:
+            yield Text(text, style)
 
 
 def _strips(strips: Sequence[Strip], frame: _Frame) -> Iterator[Text]:
@@ -165,8 +166,8 @@ def _strip(strip: Strip, scale: _Scale, frame: _Frame) -> Iterator[Text]:
     for bar in strip.bars:
         note = f"{bar.members:>4,} {bar.close_reason}"
         yield frame.line(frame.names.short(bar.id), _bar(bar, scale), note, note_style=QUIET)
-    for reason, mark in MARKS.items():
-        yield from _lane(strip, reason, mark, scale, frame)
+    for lane in lanes_of(strip):
+        yield from _lane(lane, scale, frame)
 
 
 def _bar(bar: Bar, scale: _Scale) -> Text:
@@ -194,34 +195,27 @@ def _close(canvas: _Canvas, bar: Bar, scale: _Scale) -> None:
         canvas.put(closed, "╌" * (end - closed), WAITING)
 
 
-def _lane(strip: Strip, reason: str, mark: str, scale: _Scale, frame: _Frame) -> Iterator[Text]:
+def _lane(lane: Lane, scale: _Scale, frame: _Frame) -> Iterator[Text]:
     """The rejected messages of a reason: a line, and a second one where those off the axis need the room."""
-    here, before, after = (_of(reason, messages) for messages in (strip.rejected, strip.before, strip.after))
-    if not here and not before and not after:
-        return
-    style = REASON_STYLES[reason]
+    mark, style = MARKS[lane.reason], REASON_STYLES[lane.reason]
     canvases = [_Canvas(scale.cells)]
-    _marks(canvases[0], Counter(scale.cell(message.event_us) for message in here), mark, style)
-    if before:
-        _write(canvases, f"◂ {distances_text(before)}", style)
-    if after:
-        _write(canvases, f"{distances_text(after)} ▸".rjust(scale.cells), style)
-    note = f"{len(here) + len(before) + len(after):>4,} {_distance_note(reason, [*here, *before, *after])}"
-    yield frame.line(f"{mark} {reason}", canvases[0].text(), note, label_style=style, note_style=QUIET)
+    _marks(canvases[0], Counter(scale.cell(message.event_us) for message in lane.here), mark, style)
+    if lane.before:
+        _write(canvases, f"◂ {distances_text(lane.before)}", style)
+    if lane.after:
+        _write(canvases, f"{distances_text(lane.after)} ▸".rjust(scale.cells), style)
+    note = f"{len(lane.messages):>4,} {_distance_note(lane)}"
+    yield frame.line(f"{mark} {lane.reason}", canvases[0].text(), note, label_style=style, note_style=QUIET)
     for canvas in canvases[1:]:
         yield frame.line("", canvas.text())
 
 
-def _of(reason: str, messages: Iterable[Rejected]) -> Sequence[Rejected]:
-    return [message for message in messages if message.reason == reason]
-
-
-def _distance_note(reason: str, messages: Sequence[Rejected]) -> str:
+def _distance_note(lane: Lane) -> str:
     """How late or early they came: of the others, the time between event and receipt is not the reason."""
-    if reason not in {"late", "future"}:
+    if lane.reason not in {"late", "future"}:
         return ""
-    furthest = max(abs(message.receive_us - message.event_us) for message in messages)
-    return f"{'by' if len(messages) == 1 else '≤'} {duration_text(furthest)}"
+    furthest = max(abs(message.receive_us - message.event_us) for message in lane.messages)
+    return f"{'by' if len(lane.messages) == 1 else '≤'} {duration_text(furthest)}"
 
 
 def _write(canvases: list[_Canvas], text: str, style: str) -> None:

@@ -16,13 +16,14 @@ __all__ = ["Bar", "Counts", "Dot", "Hidden", "Rejected", "WindowsPicture", "pict
 
 TEXTS = ("key", "type", "verdict", "batch_id", "close_reason")
 TIMES = ("event_time", "receive_time", "batch_start", "batch_end", "closed_at")
-REASONS = {verdict.value for verdict in Verdict if not verdict.accepted}
+REASONS = tuple(verdict.value for verdict in Verdict if not verdict.accepted)
 #: One batch rarely has more; a picture of thousands of dots would show nothing but ink.
 DOTS_PER_BAR = 200
 #: A broken device may have every message rejected: as many as tell the story, the rest is counted.
 REJECTED_PER_BATCH = 10
-#: The axis around a single rejected message.
+#: Where there is no batch: the axis around a single rejected message, and how many median distances are far away.
 LONE_AXIS_US = 1_000_000
+FAR = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +173,8 @@ def _rejected_of(others: pa.Table, until_us: int | None, most: int) -> tuple[Rej
 def _reasons_of(others: pa.Table) -> tuple[tuple[str, int], ...]:
     counts = others.group_by("verdict", use_threads=False).aggregate([([], "count_all")]).sort_by("verdict")
     reasons = {row["verdict"]: row["count_all"] for row in counts.to_pylist()}
-    if unknown := set(reasons) - REASONS:
-        raise InvalidTable(f"expected a verdict of {', '.join(sorted(REASONS))} or batched, got {sorted(map(str, unknown))}")
+    if unknown := set(reasons) - set(REASONS):
+        raise InvalidTable(f"expected the verdict batched, {', '.join(REASONS)}, got {', '.join(map(str, unknown))}")
     return tuple(reasons.items())
 
 
@@ -187,11 +188,10 @@ def _axis_of(bars: Sequence[Bar], rejected: Sequence[Rejected]) -> tuple[int, in
 
 
 def _fence(values: Sequence[int]) -> tuple[int, int]:
-    """The range of the values without the far outliers (Tukey's fence); never empty."""
-    ordered = sorted(values)
-    low, high = ordered[len(ordered) // 4], ordered[-1 - len(ordered) // 4]
-    slack = 3 * (high - low) // 2
-    first = next(value for value in ordered if value >= low - slack)
-    last = next(value for value in reversed(ordered) if value <= high + slack)
-    room = (LONE_AXIS_US - (last - first)) // 2 if last == first else (last - first) // 20
-    return first - room, last + room
+    """Where most values lie, without the far outliers; never empty."""
+    middle = median_low(values)
+    # The median distance tells how wide "most" is, however far away the others are.
+    slack = max(FAR * median_low([abs(value - middle) for value in values]), LONE_AXIS_US // 2)
+    near = [value for value in values if abs(value - middle) <= slack]
+    room = (max(near) - min(near)) // 20 or LONE_AXIS_US // 2
+    return min(near) - room, max(near) + room

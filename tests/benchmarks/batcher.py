@@ -1,0 +1,130 @@
+"""Stage 1: workloads A and B of the spec, the max delay stretched up to a thousand times, and up to 100,000 keys.
+
+Baselines in the same run: `add` beside a dict that only groups; `assign_batches` beside the tumbling windows a user
+would write with pyarrow, which know neither delay nor conflict nor duplicate.
+"""
+
+from datetime import timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from batchline import BatchRules, EventTimeBatcher, Measurement
+from batchline.columnar import assign_batches
+from tests.benchmarks.measure import Figures, seconds
+
+MOMENT = pa.timestamp("us", "UTC")
+BASE_US = 1_800_000_000_000_000
+TYPES = 20
+DELAYS = (1, 10, 100, 1000)
+KEYS = (1, 1_000, 100_000)
+
+
+def rules(stretch: int = 1) -> BatchRules:
+    """Window 500 ms, max delay 400 ms times `stretch`, leap limit 0."""
+    return BatchRules(max_delay=timedelta(milliseconds=400 * stretch), leap_limit=timedelta(0))
+
+
+def workload_a(rows: int, keys: int = 1) -> pa.Table:
+    """In order: every key sends 20 types a second, type j at +5·j ms, received 5 ms later."""
+    number = np.arange(rows) // keys
+    event = BASE_US + number // TYPES * 1_000_000 + number % TYPES * 5_000
+    return _table(np.arange(rows) % keys, number % TYPES, event, event + 5_000)
+
+
+def workload_b(rows: int, keys: int = 1, stretch: int = 1, seed: int = 1) -> pa.Table:
+    """Out of order: as A, with a delay up to the limit, 1 % duplicates, 5 % conflicts 1 to 300 ms later."""
+    draw = np.random.default_rng(seed)
+    plain = int(rows / 1.06)
+    number = np.arange(plain) // keys
+    key, kind = np.arange(plain) % keys, number % TYPES
+    event = BASE_US + number // TYPES * 1_000_000 + number % TYPES * 5_000
+    again = draw.integers(0, plain, rows - plain)
+    later = np.where(np.arange(again.size) % 6 == 0, 0, draw.integers(1_000, 300_000, again.size))
+    key, kind = np.append(key, key[again]), np.append(kind, kind[again])
+    event = np.append(event, event[again] + later)
+    receive = event + draw.integers(0, 400_000 * stretch, rows)
+    order = np.argsort(receive, kind="stable")
+    return _table(key[order], kind[order], event[order], receive[order])
+
+
+def _table(key: NDArray[np.int64], kind: NDArray[np.int64], event: NDArray[np.int64], receive: NDArray[np.int64]) -> pa.Table:
+    keys = pa.array([f"device-{n:06}" for n in range(int(key.max()) + 1)])
+    types = pa.array([f"type-{n:02}" for n in range(TYPES)])
+    columns = {"key": keys.take(pa.array(key)), "type": types.take(pa.array(kind))}
+    columns |= {"event_time": pa.array(event).cast(MOMENT), "receive_time": pa.array(receive).cast(MOMENT)}
+    return pa.table(columns)
+
+
+def measurements_of(table: pa.Table) -> list[Measurement]:
+    """The rows as the library takes them."""
+    times = (table.column(name).cast(pa.int64()).to_pylist() for name in ("event_time", "receive_time"))
+    names = (table.column(name).to_pylist() for name in ("key", "type"))
+    return [Measurement.from_us(*row) for row in zip(*names, *times, strict=True)]
+
+
+def add_all(messages: list[Measurement], by: BatchRules) -> None:
+    """Every message through `add`."""
+    batcher = EventTimeBatcher(by)
+    add = batcher.add
+    for message in messages:
+        add(message)
+    batcher.closed()
+
+
+def group_all(messages: list[Measurement]) -> None:
+    """The least a batcher could do in plain Python: a dict by key and half second."""
+    groups: dict[tuple[str, int], dict[str, Measurement]] = {}
+    for message in messages:
+        groups.setdefault((message.key, message.event_us // 500_000), {})[message.type] = message
+
+
+def tumble(table: pa.Table) -> None:
+    """What a user would write instead: fixed windows by pyarrow's own functions."""
+    window = pc.floor_temporal(table.column("event_time"), multiple=500, unit="millisecond")
+    table.append_column("window", window).group_by(["key", "window"]).aggregate([("type", "count")])
+
+
+def run(rows: int) -> Figures:
+    """All figures of stage 1."""
+    figures = Figures("Stage 1: the batcher")
+    plain, columns = {"A": workload_a(rows // 4), "B": workload_b(rows // 4)}, {"A": workload_a(rows), "B": workload_b(rows)}
+    for name, table in plain.items():
+        messages = measurements_of(table)
+        figures.add(f"add, {name}", "dict by half second", len(messages), seconds(lambda m=messages: group_all(m), 3))
+        figures.add(f"add, {name}", "add", len(messages), seconds(lambda m=messages: add_all(m, rules()), 3))
+    for name, table in columns.items():
+        figures.add(f"columns, {name}", "tumbling window, pyarrow", rows, seconds(lambda t=table: tumble(t)))
+        figures.add(f"columns, {name}", "assign_batches", rows, seconds(lambda t=table: assign_batches(t, rules())))
+    figures.add("B beside A", "assign_batches, A", rows, seconds(lambda: assign_batches(columns["A"], rules())))
+    figures.add("B beside A", "assign_batches, B", rows, seconds(lambda: assign_batches(columns["B"], rules())))
+    _stretched(figures, rows)
+    _many_keys(figures, rows)
+    return figures
+
+
+def _stretched(figures: Figures, rows: int) -> None:
+    for name in ("A", "B"):
+        for stretch in DELAYS:
+            table = workload_a(rows) if name == "A" else workload_b(rows, stretch=stretch)
+            took = seconds(lambda t=table, s=stretch: assign_batches(t, rules(s)))
+            figures.add(f"assign_batches, {name}", f"max delay × {stretch}", rows, took)
+        for stretch in DELAYS:
+            some = rows // 4
+            messages = measurements_of(workload_a(some) if name == "A" else workload_b(some, stretch=stretch))
+            took = seconds(lambda m=messages, s=stretch: add_all(m, rules(s)), 3)
+            figures.add(f"add, {name}, delayed", f"max delay × {stretch}", some, took)
+
+
+def _many_keys(figures: Figures, rows: int) -> None:
+    for name, make in (("A", workload_a), ("B", workload_b)):
+        for keys in KEYS:
+            table = make(rows, keys)
+            took = seconds(lambda t=table: assign_batches(t, rules()))
+            figures.add(f"assign_batches, {name}, keys", f"{keys:,} keys", rows, took)
+        for keys in KEYS:
+            messages = measurements_of(make(rows // 4, keys))
+            took = seconds(lambda m=messages: add_all(m, rules()), 3)
+            figures.add(f"add, {name}, keys", f"{keys:,} keys", len(messages), took)
