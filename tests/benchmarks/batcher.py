@@ -5,6 +5,7 @@ would write with pyarrow, which know neither delay nor conflict nor duplicate.
 """
 
 from datetime import timedelta
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from tests.benchmarks.measure import Figures, seconds
 MOMENT = pa.timestamp("us", "UTC")
 BASE_US = 1_800_000_000_000_000
 TYPES = 20
+Ints = NDArray[np.int64]
 DELAYS = (1, 10, 100, 1000)
 KEYS = (1, 1_000, 100_000)
 
@@ -50,7 +52,9 @@ def workload_b(rows: int, keys: int = 1, stretch: int = 1, seed: int = 1) -> pa.
     return _table(key[order], kind[order], event[order], receive[order])
 
 
-def _table(key: NDArray[np.int64], kind: NDArray[np.int64], event: NDArray[np.int64], receive: NDArray[np.int64]) -> pa.Table:
+def _table(
+    key: NDArray[np.int64], kind: NDArray[np.int64], event: NDArray[np.int64], receive: NDArray[np.int64]
+) -> pa.Table:
     keys = pa.array([f"device-{n:06}" for n in range(int(key.max()) + 1)])
     types = pa.array([f"type-{n:02}" for n in range(TYPES)])
     columns = {"key": keys.take(pa.array(key)), "type": types.take(pa.array(kind))}
@@ -90,16 +94,14 @@ def tumble(table: pa.Table) -> None:
 def run(rows: int) -> Figures:
     """All figures of stage 1."""
     figures = Figures("Stage 1: the batcher")
-    plain, columns = {"A": workload_a(rows // 4), "B": workload_b(rows // 4)}, {"A": workload_a(rows), "B": workload_b(rows)}
-    for name, table in plain.items():
-        messages = measurements_of(table)
-        figures.add(f"add, {name}", "dict by half second", len(messages), seconds(lambda m=messages: group_all(m), 3))
-        figures.add(f"add, {name}", "add", len(messages), seconds(lambda m=messages: add_all(m, rules()), 3))
-    for name, table in columns.items():
-        figures.add(f"columns, {name}", "tumbling window, pyarrow", rows, seconds(lambda t=table: tumble(t)))
-        figures.add(f"columns, {name}", "assign_batches", rows, seconds(lambda t=table: assign_batches(t, rules())))
-    figures.add("B beside A", "assign_batches, A", rows, seconds(lambda: assign_batches(columns["A"], rules())))
-    figures.add("B beside A", "assign_batches, B", rows, seconds(lambda: assign_batches(columns["B"], rules())))
+    for name, make in (("A", workload_a), ("B", workload_b)):
+        messages, table = measurements_of(make(rows // 4)), make(rows)
+        figures.add(f"add, {name}", "a dict by half second", len(messages), seconds(partial(group_all, messages), 3))
+        figures.add(f"add, {name}", "add", len(messages), seconds(partial(add_all, messages, rules()), 3))
+        figures.add(f"columns, {name}", "tumbling window, pyarrow", rows, seconds(partial(tumble, table)))
+        figures.add(f"columns, {name}", "assign_batches", rows, seconds(partial(assign_batches, table, rules())))
+    for name, make in (("A", workload_a), ("B", workload_b)):
+        figures.add("assign_batches", name, rows, seconds(partial(assign_batches, make(rows), rules())))
     _stretched(figures, rows)
     _many_keys(figures, rows)
     return figures
@@ -109,22 +111,20 @@ def _stretched(figures: Figures, rows: int) -> None:
     for name in ("A", "B"):
         for stretch in DELAYS:
             table = workload_a(rows) if name == "A" else workload_b(rows, stretch=stretch)
-            took = seconds(lambda t=table, s=stretch: assign_batches(t, rules(s)))
-            figures.add(f"assign_batches, {name}", f"max delay × {stretch}", rows, took)
+            took = seconds(partial(assign_batches, table, rules(stretch)))
+            figures.add(f"assign_batches, {name}, max delay", f"× {stretch:,}", rows, took)
         for stretch in DELAYS:
-            some = rows // 4
-            messages = measurements_of(workload_a(some) if name == "A" else workload_b(some, stretch=stretch))
-            took = seconds(lambda m=messages, s=stretch: add_all(m, rules(s)), 3)
-            figures.add(f"add, {name}, delayed", f"max delay × {stretch}", some, took)
+            messages = measurements_of(workload_a(rows // 4) if name == "A" else workload_b(rows // 4, stretch=stretch))
+            took = seconds(partial(add_all, messages, rules(stretch)), 3)
+            figures.add(f"add, {name}, max delay", f"× {stretch:,}", len(messages), took)
 
 
 def _many_keys(figures: Figures, rows: int) -> None:
     for name, make in (("A", workload_a), ("B", workload_b)):
         for keys in KEYS:
-            table = make(rows, keys)
-            took = seconds(lambda t=table: assign_batches(t, rules()))
-            figures.add(f"assign_batches, {name}, keys", f"{keys:,} keys", rows, took)
+            took = seconds(partial(assign_batches, make(rows, keys), rules()))
+            figures.add(f"assign_batches, {name}, keys", f"{keys:,}", rows, took)
         for keys in KEYS:
             messages = measurements_of(make(rows // 4, keys))
-            took = seconds(lambda m=messages: add_all(m, rules()), 3)
-            figures.add(f"add, {name}, keys", f"{keys:,} keys", len(messages), took)
+            took = seconds(partial(add_all, messages, rules()), 3)
+            figures.add(f"add, {name}, keys", f"{keys:,}", len(messages), took)

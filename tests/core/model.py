@@ -1,4 +1,4 @@
-"""The rule of stage 1, written down as the spec's page says it: lists, loops and no cleverness. What the others must equal."""
+"""The rule of stage 1 as the spec's page says it: lists, loops and no cleverness. What the others must equal."""
 
 from dataclasses import dataclass, field
 

@@ -33,9 +33,7 @@ def streams(draw: st.DrawFn, keys: str = "AB", in_order: bool = False, most: int
     steps = st.integers(0, 25) if in_order else st.one_of(st.integers(0, 25), st.integers(-10, 10))
     rows = draw(
         st.lists(
-            st.tuples(
-                st.sampled_from(keys), st.sampled_from("xyz"), steps, st.integers(-70, 70), st.integers(0, 6)
-            ),
+            st.tuples(st.sampled_from(keys), st.sampled_from("xyz"), steps, st.integers(-70, 70), st.integers(0, 6)),
             max_size=most,
         )
     )

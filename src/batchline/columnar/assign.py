@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from batchline.columnar import columns, kernel
+from batchline.columnar import columns, kernel, layout
+from batchline.columnar.columns import MOMENT
 from batchline.core.batch_rules import BatchRules
 from batchline.errors import InvalidRules
 
@@ -15,7 +16,6 @@ __all__ = ["ADDED", "assign_batches"]
 
 #: The columns that the result has beside those of the input.
 ADDED: Final = ("verdict", "batch_id", "batch_start", "batch_end", "closed_at", "close_reason")
-MOMENT: Final = pa.timestamp("us", "UTC")
 MOST_STRING_BYTES: Final = 2**31 - 1
 #: The longest start and ordinal in an id, with the signs before them.
 LONGEST_SUFFIX: Final = len("@-9223372036854775808.2147483647")
@@ -31,23 +31,23 @@ def assign_batches(table: pa.Table, rules: BatchRules) -> pa.Table:
     columns.check_names(table, ADDED)
     key_codes, keys = columns.codes_of(table, "key")
     type_codes, _ = columns.codes_of(table, "type")
-    rows = kernel.Rows(
+    rows = layout.Rows(
         type_codes,
         columns.us_of(table, "event_time"),
         columns.receive_us_of(table),
         columns.sizes_of(table, rules.max_bytes),
         np.empty(table.num_rows, np.int8),
-        np.empty(table.num_rows, kernel.LINK),
+        np.empty(table.num_rows, layout.LINK),
     )
     order, ends = kernel.group_by_key(key_codes, len(keys))
     # Room for a batch per row: what is never written costs no memory.
-    batches = np.empty(table.num_rows, kernel.BATCH)
-    count = kernel.batch_rows(_numbers(rules), rows, batches, order, ends)
+    batches = np.empty(table.num_rows, layout.BATCH)
+    count = kernel.batch_rows(_numbers(rules), rows, batches, np.zeros(1, layout.CURSOR), order, ends)
     return _with_answers(table, rows, batches[:count], keys)
 
 
-def _numbers(rules: BatchRules) -> kernel.Numbers:
-    return kernel.Numbers(
+def _numbers(rules: BatchRules) -> layout.Numbers:
+    return layout.Numbers(
         rules.window_us,
         rules.max_delay_us,
         rules.leap_limit_us,
@@ -57,7 +57,7 @@ def _numbers(rules: BatchRules) -> kernel.Numbers:
     )
 
 
-def _with_answers(table: pa.Table, rows: kernel.Rows, batches: NDArray[np.void], keys: pa.Array) -> pa.Table:
+def _with_answers(table: pa.Table, rows: layout.Rows, batches: NDArray[np.void], keys: pa.Array) -> pa.Table:
     """The table with the added columns; those of a batch are spread over its rows, and null where there is none."""
     rejected = rows.verdict != kernel.BATCHED
     batch_of_row = pa.array(rows.links["batch"], mask=rejected if rejected.any() else None)

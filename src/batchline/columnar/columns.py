@@ -11,8 +11,10 @@ from batchline.core.measurement import LARGEST_SIZE
 from batchline.core.moment import EARLIEST_RECEIVE_US, LATEST_RECEIVE_US
 from batchline.errors import InvalidTable
 
-__all__ = ["NEEDED", "check_names", "codes_of", "receive_us_of", "sizes_of", "us_of"]
+__all__ = ["MOMENT", "NEEDED", "check_names", "codes_of", "receive_us_of", "sizes_of", "us_of"]
 
+#: A moment in every table of ours.
+MOMENT: Final = pa.timestamp("us", "UTC")
 #: The columns that stage 1 cannot do without.
 NEEDED: Final = ("key", "type", "event_time", "receive_time")
 PER_MICROSECOND: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -67,7 +69,9 @@ def _encode(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _check_nulls(column: pa.ChunkedArray, name: str) -> None:
     if column.null_count:
         first = pc.index(column.is_null(), True).as_py()
-        raise InvalidTable(f"column {name} must have a value in every row; {column.null_count:,} are null, first row {first}")
+        raise InvalidTable(
+            f"column {name} must have a value in every row; {column.null_count:,} are null, first row {first}"
+        )
 
 
 def us_of(table: pa.Table, name: str) -> NDArray[np.int64]:
@@ -77,7 +81,9 @@ def us_of(table: pa.Table, name: str) -> NDArray[np.int64]:
     if not pa.types.is_timestamp(kind):
         raise InvalidTable(f"column {name} must hold timestamps with a time zone, got {kind}")
     if kind.tz is None:
-        raise InvalidTable(f"column {name} holds naive times ({kind}); give it the time zone it is in, UTC for instance")
+        raise InvalidTable(
+            f"column {name} holds naive times ({kind}); give it the time zone it is in, UTC for instance"
+        )
     _check_nulls(column, name)
     values: NDArray[np.int64] = _numpy(column, pa.int64())
     if kind.unit == "ns":

@@ -1,7 +1,7 @@
 """The rule of stage 1 on columns, compiled: the same steps as `core/open_batches.py`, on numbers instead of objects.
 
-Rows come grouped by key, in receive order within a key. Every row ends with a verdict and, if batched, the number of its
-batch. Batches are numbered as they open; the members of a batch are a chain of rows.
+Rows come grouped by key, in receive order within a key. Every row ends with a verdict and, if batched, the number of
+its batch. Batches are numbered as they open; the members of a batch are a chain of rows.
 
     rows      type event receive size    verdict    links: batch, next ──► the next member of the same batch
     batches   start end closed_at reason ordinal key       head ──► its first member
@@ -16,21 +16,10 @@ that fills up is made anew from what is open. So its size follows the open batch
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
-__all__ = [
-    "ANCHOR_CODES",
-    "BATCH",
-    "BATCHED",
-    "CLOSE_REASONS",
-    "LINK",
-    "VERDICTS",
-    "Numbers",
-    "Rows",
-    "batch_rows",
-    "group_by_key",
-]
+from batchline.columnar.layout import Codes, Ints, Numbers, Records, Rows, compiled, inlined, step
+
+__all__ = ["ANCHOR_CODES", "BATCHED", "CLOSE_REASONS", "VERDICTS", "batch_rows", "group_by_key"]
 
 #: Verdicts, close reasons and anchors by code, in the order of the constants below.
 VERDICTS: Final = ("batched", "late", "future", "duplicate", "oversize")
@@ -42,68 +31,6 @@ OPEN, TIMEOUT, FULL, FLUSH = 0, 1, 2, 3
 ARRIVAL, LOOKBACK, EVENT = 0, 1, 2
 NOTHING: Final = -1
 SMALLEST_TABLE: Final = 1024
-
-#: A row's batch and the next member of the same batch.
-LINK: Final = np.dtype([("batch", np.int32), ("next", np.int32)])
-BATCH: Final = np.dtype(
-    [
-        ("start", np.int64),
-        ("end", np.int64),
-        ("closed_at", np.int64),
-        ("bytes", np.int64),
-        ("key", np.int32),
-        ("ordinal", np.int32),
-        ("head", np.int32),
-        ("count", np.int32),
-        ("reason", np.int64),
-    ]
-)
-CURSOR: Final = np.dtype(
-    [
-        # Where the open batches begin and end.
-        ("low", np.int64),
-        ("high", np.int64),
-        # How many batches were ever opened, and the first of them since the key at hand had no open one.
-        ("opened", np.int64),
-        ("oldest", np.int64),
-        # The largest receive time of the key at hand.
-        ("clock", np.int64),
-        # How many places of the two tables are taken.
-        ("members", np.int64),
-        ("used", np.int64),
-        # How many more places of the table of members the row at hand may take.
-        ("more", np.int64),
-        # The key at hand and the position of the row at hand.
-        ("key", np.int64),
-        ("at", np.int64),
-    ]
-)
-
-Ints = NDArray[np.int64]
-Codes = NDArray[np.int32]
-Records = NDArray[np.void]
-
-
-class Numbers(NamedTuple):
-    """The rules as numbers; max_bytes is -1 for no limit."""
-
-    window: int
-    max_delay: int
-    leap_limit: int
-    max_bytes: int
-    anchor: int
-    midpoint: bool
-
-
-class Rows(NamedTuple):
-    """The columns of the messages, and what becomes of each."""
-
-    type: Codes
-    event: Ints
-    receive: Ints
-    size: Ints
-    verdict: NDArray[np.int8]
-    links: Records
 
 
 class Desk(NamedTuple):
@@ -117,25 +44,7 @@ class Desk(NamedTuple):
     cursors: Records
 
 
-def compiled(function: Any, **options: bool) -> Any:
-    """Compile to machine code at the first call, and keep the result for the next process where there is room for it."""
-    try:
-        return njit(cache=True, nogil=True, **options)(function)
-    except RuntimeError:  # numba's answer where neither the package nor the home directory can be written
-        return njit(nogil=True, **options)(function)
-
-
-def step(function: Any) -> Any:
-    """Compile a step that allocates nothing, hence need not count references to its arrays."""
-    return compiled(function, _nrt=False)
-
-
-def inlined(function: Any) -> Any:
-    """A step of the hot path, compiled into its caller: handing the desk over costs as much as the step."""
-    return njit(inline="always")(function)
-
-
-# --- the two tables -----------------------------------------------------------------------------------------------------
+# --- the two tables ---------------------------------------------------------------------------------------------------
 
 
 @inlined
@@ -206,7 +115,7 @@ def renew_used(used: Codes, desk: Desk) -> Codes:
     return renewed
 
 
-# --- one batch ------------------------------------------------------------------------------------------------------------
+# --- one batch --------------------------------------------------------------------------------------------------------
 
 
 @inlined
@@ -245,7 +154,7 @@ def give(desk: Desk, members: Codes, lower: int, upper: int) -> None:
 
 
 @step
-def new_batch(desk: Desk, used: Codes, start: int, end: int) -> int:
+def new_batch(desk: Desk, used: Codes, start: int, end: int) -> Any:
     """A new, empty batch."""
     cursor = desk.cursors[0]
     number = cursor.opened
@@ -277,7 +186,7 @@ def close(batch: Any, closed_at: int, reason: int) -> None:
     batch.reason = reason
 
 
-# --- the open batches of the key at hand ------------------------------------------------------------------------------------
+# --- the open batches of the key at hand ------------------------------------------------------------------------------
 
 
 @inlined
@@ -298,25 +207,25 @@ def find(starts: Ints, low: int, high: int, event: int) -> int:
 @step
 def insert(desk: Desk, used: Codes, place: int, start: int, end: int) -> int:
     """Open a batch so that it stands at `place` among the open ones, moving the shorter side; where it stands now."""
-    open, starts, cursor = desk.open, desk.starts, desk.cursors[0]
+    numbers, starts, cursor = desk.open, desk.starts, desk.cursors[0]
     if cursor.low > 0 and place - cursor.low < cursor.high - place:
         cursor.low -= 1
         place -= 1
         for at in range(cursor.low, place):
-            open[at] = open[at + 1]
+            numbers[at] = numbers[at + 1]
             starts[at] = starts[at + 1]
     else:
         for at in range(cursor.high, place, -1):
-            open[at] = open[at - 1]
+            numbers[at] = numbers[at - 1]
             starts[at] = starts[at - 1]
         cursor.high += 1
-    open[place] = new_batch(desk, used, start, end)
+    numbers[place] = new_batch(desk, used, start, end)
     starts[place] = start
     return place
 
 
 @step
-def end_before_next(desk: Desk, start: int, place: int) -> int:
+def end_before_next(desk: Desk, start: int, place: int) -> Any:
     """Where a window from `start` ends: it may not reach into the open batch at `place`."""
     end = start + desk.rules.window
     if place < desk.cursors[0].high:
@@ -337,7 +246,7 @@ def anchor(rules: Numbers, event: int, clock: int) -> int:
 
 
 @step
-def open_for(desk: Desk, used: Codes, event: int, place: int) -> int:
+def open_for(desk: Desk, used: Codes, event: int, place: int) -> Any:
     """Open the batch that covers an event which no open batch covers; its number."""
     cursor = desk.cursors[0]
     start = anchor(desk.rules, event, cursor.clock)
@@ -433,12 +342,12 @@ def flush(desk: Desk) -> None:
     cursor.oldest = cursor.opened
 
 
-# --- one message, and all -----------------------------------------------------------------------------------------------------
+# --- one message, and all ---------------------------------------------------------------------------------------------
 
 
 @inlined
 def place_row(desk: Desk, members: Codes, used: Codes, row: int, place: int) -> int:
-    """Put an acceptable row into the open batch at `place`, which covers it, or into what becomes of that; its verdict."""
+    """Put an acceptable row into the open batch at `place`, which covers it, or what becomes of that; its verdict."""
     rules, rows, batches = desk.rules, desk.rows, desk.batches
     event, batch = rows.event[row], desk.open[place]
     slot = member_slot(members, rows.links, rows.type, batch, rows.type[row])
@@ -471,22 +380,22 @@ def reject(rules: Numbers, event: int, size: int, clock: int) -> int:
 @step
 def batch_until_full(desk: Desk, members: Codes, used: Codes, order: Codes, ends: Ints) -> bool:
     """Batch row after row, from where the cursor stands, until all are done or a table must be renewed."""
-    rules, batches, open, cursor = desk.rules, desk.batches, desk.open, desk.cursors[0]
-    type, event, receive, size, verdict, links = desk.rows
+    rules, rows, batches, cursor = desk.rules, desk.rows, desk.batches, desk.cursors[0]
+    event, receive, size = rows.event, rows.receive, rows.size
     while cursor.key < ends.size:
         while cursor.at < ends[cursor.key]:
             row = order[cursor.at]
             # A key with open batches has a clock, and it never runs back.
             clock = max(receive[row], cursor.clock) if cursor.high else receive[row]
             cursor.clock = clock
-            if cursor.high and batches[open[cursor.low]].end + rules.max_delay <= clock:
+            if cursor.high and batches[desk.open[cursor.low]].end + rules.max_delay <= clock:
                 close_due(desk)
             code = reject(rules, event[row], size[row], clock)
             if code == BATCHED:
                 place = find(desk.starts, cursor.low, cursor.high, event[row])
-                covered = place >= cursor.low and event[row] < batches[open[place]].end
+                covered = place >= cursor.low and event[row] < batches[desk.open[place]].end
                 # The row itself, and every member moved by at most two splits.
-                cursor.more = 1 + 2 * batches[open[place]].count if covered else 1
+                cursor.more = 1 + 2 * batches[desk.open[place]].count if covered else 1
                 if 2 * (cursor.members + cursor.more) > members.size or 2 * (cursor.used + 4) > used.size:
                     return False
                 if covered:
@@ -494,8 +403,8 @@ def batch_until_full(desk: Desk, members: Codes, used: Codes, order: Codes, ends
                 else:
                     put(desk, members, row, open_for(desk, used, event[row], place + 1))
             if code != BATCHED:
-                links[row].batch = NOTHING
-            verdict[row] = code
+                rows.links[row].batch = NOTHING
+            rows.verdict[row] = code
             cursor.at += 1
         flush(desk)
         cursor.key += 1
@@ -503,9 +412,8 @@ def batch_until_full(desk: Desk, members: Codes, used: Codes, order: Codes, ends
 
 
 @compiled
-def batch_rows(rules: Numbers, rows: Rows, batches: Records, order: Codes, ends: Ints) -> int:
+def batch_rows(rules: Numbers, rows: Rows, batches: Records, cursors: Records, order: Codes, ends: Ints) -> Any:
     """Batch all rows: those of key k are `order[ends[k-1]:ends[k]]`. The number of batches."""
-    cursors = np.zeros(1, CURSOR)
     desk = Desk(rules, rows, batches, np.empty(order.size, np.int32), np.empty(order.size, np.int64), cursors)
     members = np.full(SMALLEST_TABLE, NOTHING, np.int32)
     used = np.full(SMALLEST_TABLE, NOTHING, np.int32)

@@ -109,7 +109,7 @@ def _read_closed(row: dict[str, Any], numbers: RuleNumbers) -> Batch:
 def _read_stream(row: dict[str, Any], numbers: RuleNumbers, closed: list[Batch]) -> OpenBatches:
     stream = OpenBatches(row["key"], numbers, closed)
     stream.clock_us = row["clock_us"]
-    stream.used = {start_us: count for start_us, count in row["used"]}
+    stream.used = dict(row["used"])
     stream.batches = [_read_open(stream.key, batch, numbers) for batch in row["batches"]]
     stream.starts = [batch.start_us for batch in stream.batches]
     if any(a.end_us > b.start_us for a, b in pairwise(stream.batches)):
@@ -124,6 +124,8 @@ def _read_open(key: str, row: dict[str, Any], numbers: RuleNumbers) -> OpenBatch
         raise InvalidSnapshot(f"the snapshot is damaged: a window [{batch.start_us}, {batch.end_us}) of key {key!r}")
     for message in (_read_message(key, row) for row in row["messages"]):
         if message.type in batch.members or not batch.start_us <= message.event_us < batch.end_us:
-            raise InvalidSnapshot(f"the snapshot is damaged: {message!r} cannot be in [{batch.start_us}, {batch.end_us})")
+            raise InvalidSnapshot(
+                f"the snapshot is damaged: {message!r} cannot be in [{batch.start_us}, {batch.end_us})"
+            )
         batch.put(message)
     return batch

@@ -9,7 +9,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 def us_of(moment: datetime) -> int:
-    """Microseconds since the epoch; finer parts are rounded down. A naive time is a ValueError, for it names no moment."""
+    """Microseconds since the epoch, finer parts rounded down. A naive time names no moment: a ValueError."""
     if moment.tzinfo is None or moment.utcoffset() is None:
         raise ValueError(f"expected a time with a time zone, got the naive {moment.isoformat()}")
     since = moment - EPOCH

@@ -1,9 +1,9 @@
 """The open batches of one key: where a message goes, and what makes room for it.
 
-         prev              covers t             next
-    ├──────────────┤   ├───────┼────────┤   ├────────────┤      windows never overlap, so they are sorted by start and
-    start        end         t ▲                                by end alike: the look-up is a bisection, and whatever
-                                                                times out stands in front
+     prev              covers t             next
+├──────────────┤   ├───────┼────────┤   ├────────────┤      windows never overlap, so they are sorted by start and
+start        end         t ▲                                by end alike: the look-up is a bisection, and whatever
+                                                            times out stands in front
 """
 
 from bisect import bisect_right
@@ -219,9 +219,7 @@ class OpenBatches:
         timeout_us = batch.end_us + self.rules.max_delay_us
         messages = tuple(sorted(batch.members.values(), key=_event_then_type))
         self.closed.append(
-            Batch(
-                self.key, batch.start_us, batch.end_us, timeout_us, closed_at_us, reason, batch.ordinal, messages
-            )
+            Batch(self.key, batch.start_us, batch.end_us, timeout_us, closed_at_us, reason, batch.ordinal, messages)
         )
 
     def _forget_starts(self, now_us: int) -> None:

@@ -1,0 +1,6 @@
+"""`python -m batchline`."""
+
+from batchline.cli import main
+
+if __name__ == "__main__":
+    main()

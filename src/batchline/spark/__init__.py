@@ -1,0 +1,1 @@
+"""Loops on Spark, and the Java that it needs."""
