@@ -11,7 +11,7 @@ from batchline.core.measurement import LARGEST_SIZE
 from batchline.core.moment import EARLIEST_RECEIVE_US, LATEST_RECEIVE_US
 from batchline.errors import InvalidTable
 
-__all__ = ["MOMENT", "NEEDED", "check_names", "codes_of", "receive_us_of", "sizes_of", "us_of"]
+__all__ = ["MOMENT", "NEEDED", "check_names", "codes_of", "frozen", "receive_us_of", "sizes_of", "us_of"]
 
 #: A moment in every table of ours.
 MOMENT: Final = pa.timestamp("us", "UTC")
@@ -48,9 +48,9 @@ def codes_of(table: pa.Table, name: str) -> tuple[NDArray[np.int32], pa.Array]:
     encoded = _encode(column)
     _check_nulls(encoded, name)
     if encoded.num_chunks == 0:
-        return _frozen(np.empty(0, np.int32)), pa.array([], pa.string())
+        return frozen(np.empty(0, np.int32)), pa.array([], pa.string())
     codes = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
-    return _frozen(codes.astype(np.int32, copy=False)), encoded.chunk(0).dictionary.cast(pa.string())
+    return frozen(codes.astype(np.int32, copy=False)), encoded.chunk(0).dictionary.cast(pa.string())
 
 
 def _encode(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -87,10 +87,10 @@ def us_of(table: pa.Table, name: str) -> NDArray[np.int64]:
     _check_nulls(column, name)
     values: NDArray[np.int64] = _numpy(column, pa.int64())
     if kind.unit == "ns":
-        return _frozen(values // 1_000)
+        return frozen(values // 1_000)
     factor = PER_MICROSECOND[kind.unit]
     _check_range(values, name, -(2**63) // factor + 1, (2**63 - 1) // factor)
-    return values if factor == 1 else _frozen(values * factor)
+    return values if factor == 1 else frozen(values * factor)
 
 
 def receive_us_of(table: pa.Table) -> NDArray[np.int64]:
@@ -105,7 +105,7 @@ def sizes_of(table: pa.Table, max_bytes: int | None) -> NDArray[np.int64]:
     if "size" not in table.column_names:
         if max_bytes is not None:
             raise InvalidTable("max_bytes is set, so the table needs a column size")
-        return _frozen(np.zeros(table.num_rows, np.int64))
+        return frozen(np.zeros(table.num_rows, np.int64))
     column = table.column("size")
     if not pa.types.is_integer(column.type):
         raise InvalidTable(f"column size must hold whole numbers of bytes, got {column.type}")
@@ -121,11 +121,11 @@ def sizes_of(table: pa.Table, max_bytes: int | None) -> NDArray[np.int64]:
 def _numpy(column: pa.ChunkedArray, kind: pa.DataType) -> NDArray[Any]:
     chunks = [chunk.view(kind).to_numpy() for chunk in column.chunks]
     if len(chunks) == 1:
-        return _frozen(chunks[0])
-    return _frozen(np.concatenate(chunks) if chunks else np.empty(0, np.int64))
+        return frozen(chunks[0])
+    return frozen(np.concatenate(chunks) if chunks else np.empty(0, np.int64))
 
 
-def _frozen(values: NDArray[Any]) -> NDArray[Any]:
+def frozen(values: NDArray[Any]) -> NDArray[Any]:
     """Arrow's own arrays are read-only; with all of them so, the kernel is compiled once and not per combination."""
     values.flags.writeable = False
     return values

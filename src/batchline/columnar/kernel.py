@@ -378,13 +378,13 @@ def reject(rules: Numbers, event: int, size: int, clock: int) -> int:
 
 
 @step
-def batch_until_full(desk: Desk, members: Codes, used: Codes, order: Codes, ends: Ints) -> bool:
+def batch_until_full(desk: Desk, members: Codes, used: Codes, ends: Ints) -> bool:
     """Batch row after row, from where the cursor stands, until all are done or a table must be renewed."""
     rules, rows, batches, cursor = desk.rules, desk.rows, desk.batches, desk.cursors[0]
     event, receive, size = rows.event, rows.receive, rows.size
     while cursor.key < ends.size:
-        while cursor.at < ends[cursor.key]:
-            row = order[cursor.at]
+        while cursor.row < ends[cursor.key]:
+            row = cursor.row
             # A key with open batches has a clock, and it never runs back.
             clock = max(receive[row], cursor.clock) if cursor.high else receive[row]
             cursor.clock = clock
@@ -394,8 +394,8 @@ def batch_until_full(desk: Desk, members: Codes, used: Codes, order: Codes, ends
             if code == BATCHED:
                 place = find(desk.starts, cursor.low, cursor.high, event[row])
                 covered = place >= cursor.low and event[row] < batches[desk.open[place]].end
-                # The row itself, and every member moved by at most two splits.
-                cursor.more = 1 + 2 * batches[desk.open[place]].count if covered else 1
+                # The row itself, and every member moved by at most three splits.
+                cursor.more = 1 + 3 * batches[desk.open[place]].count if covered else 1
                 if 2 * (cursor.members + cursor.more) > members.size or 2 * (cursor.used + 4) > used.size:
                     return False
                 if covered:
@@ -405,19 +405,19 @@ def batch_until_full(desk: Desk, members: Codes, used: Codes, order: Codes, ends
             if code != BATCHED:
                 rows.links[row].batch = NOTHING
             rows.verdict[row] = code
-            cursor.at += 1
+            cursor.row += 1
         flush(desk)
         cursor.key += 1
     return True
 
 
 @compiled
-def batch_rows(rules: Numbers, rows: Rows, batches: Records, cursors: Records, order: Codes, ends: Ints) -> Any:
-    """Batch all rows: those of key k are `order[ends[k-1]:ends[k]]`. The number of batches."""
-    desk = Desk(rules, rows, batches, np.empty(order.size, np.int32), np.empty(order.size, np.int64), cursors)
+def batch_rows(rules: Numbers, rows: Rows, batches: Records, cursors: Records, ends: Ints) -> Any:
+    """Batch all rows, those of a key up to its end; the number of batches."""
+    desk = Desk(rules, rows, batches, np.empty(rows.event.size, np.int32), np.empty(rows.event.size, np.int64), cursors)
     members = np.full(SMALLEST_TABLE, NOTHING, np.int32)
     used = np.full(SMALLEST_TABLE, NOTHING, np.int32)
-    while not batch_until_full(desk, members, used, order, ends):
+    while not batch_until_full(desk, members, used, ends):
         members = renew_members(members, desk, cursors[0].more)
         used = renew_used(used, desk)
     return cursors[0].opened

@@ -42,9 +42,9 @@ CURSOR: Final = np.dtype(
         ("used", np.int64),
         # How many more places of the table of members the row at hand may take.
         ("more", np.int64),
-        # The key at hand and the position of the row at hand.
+        # The key and the row at hand.
         ("key", np.int64),
-        ("at", np.int64),
+        ("row", np.int64),
     ]
 )
 

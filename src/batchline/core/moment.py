@@ -1,11 +1,24 @@
 """Moments and spans: `datetime` and `timedelta` at the edges, whole microseconds since the epoch (UTC) inside."""
 
+import re
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
-__all__ = ["EARLIEST_RECEIVE_US", "LATEST_RECEIVE_US", "LONGEST_SPAN_US", "moment_of", "span_us", "us_of"]
+__all__ = [
+    "EARLIEST_RECEIVE_US",
+    "LATEST_RECEIVE_US",
+    "LONGEST_SPAN_US",
+    "moment_of",
+    "span_of",
+    "span_text",
+    "span_us",
+    "us_of",
+]
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND: Final = timedelta(microseconds=1)
+UNITS_US: Final = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+SPAN: Final = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*(us|µs|ms|s|m|h|d)\s*")
 
 
 def us_of(moment: datetime) -> int:
@@ -24,6 +37,22 @@ def moment_of(us: int) -> datetime:
 def span_us(span: timedelta) -> int:
     """The length of a span in microseconds."""
     return span // MICROSECOND
+
+
+def span_of(text: str) -> timedelta:
+    """The span that a text such as `500ms`, `1.5s`, `2m`, `1h` or `1d` names; anything else is a ValueError."""
+    match = SPAN.fullmatch(text)
+    if match is None:
+        raise ValueError(f"expected a span such as 500ms, 1.5s, 2m, 1h or 1d, got {text!r}")
+    number, unit = match.groups()
+    return timedelta(microseconds=float(number) * UNITS_US[unit.replace("µ", "u")])
+
+
+def span_text(span: timedelta) -> str:
+    """A span as `span_of` reads it, in the largest unit that holds it whole."""
+    us = span_us(span)
+    unit = next(unit for unit in reversed(UNITS_US) if us % UNITS_US[unit] == 0 and (us or unit == "s"))
+    return f"{us // UNITS_US[unit]}{unit}"
 
 
 # A window starts at most a delay before a receive time and ends at most a window after it: with receive times and spans

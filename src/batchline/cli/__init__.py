@@ -1,0 +1,48 @@
+"""The command line: `batchline --help`."""
+
+import sys
+
+import typer
+
+from batchline import __version__
+from batchline.cli import batch, demo, explain, sample, screen
+from batchline.errors import BatchlineError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="batchline",
+    help="Deterministic batches of timestamped measurements.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: bool = typer.Option(False, "--version", help="Show the version and end.", is_eager=True)) -> None:
+    if version:
+        screen.out.print(f"batchline {__version__}", highlight=False)
+        raise typer.Exit
+
+
+app.command("sample")(sample.sample)
+app.command("batch")(batch.batch)
+app.command("explain")(explain.explain)
+app.command("demo")(demo.demo)
+
+
+def main() -> None:
+    """Run the command; what is refused is said in one sentence, with exit code 1 (2 for a wrong command line)."""
+    try:
+        app()
+    except BatchlineError as error:
+        screen.err.print(f"[bold red]batchline:[/] {screen.plain(str(error))}", soft_wrap=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader, `head` for instance, has seen enough.
+        screen.forget_output()
+        sys.exit(0)

@@ -1,0 +1,155 @@
+"""`batchline demo`: the sample fleet through the path, with something to see at the end. `make run` runs it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from batchline import __version__
+from batchline.cli import batch, screen
+from batchline.core.batch_rules import BatchRules
+from batchline.core.batcher import EventTimeBatcher
+from batchline.core.measurement import Measurement
+from batchline.errors import BatchlineError
+from batchline.runtime.clock import elapsed_seconds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from batchline.flow import Batched
+    from batchline.pictures.windows import WindowsPicture
+
+#: How many batches the picture shows.
+SHOWN = 12
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="The directory to write the page and the data to.")],
+    devices: Annotated[int, typer.Option(help="How many devices.", min=1)] = 100,
+    minutes: Annotated[float, typer.Option(help="For how long they measure.", min=0.5)] = 5,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same fleet.", min=0)] = 2,
+) -> None:
+    """Send a sample fleet through the path and show what became of it.
+
+    [bold]Examples[/]
+
+      batchline demo --out demo
+      batchline demo --out demo --devices 1000 --seed 7
+    """
+    from batchline.flow import batch_table, write_batched
+    from batchline.sinks.files import write_table, write_text
+    from batchline.sources.sample import Fleet, sample_fleet
+
+    rules = BatchRules()
+    screen.out.print(f"[bold]Batchline {__version__}[/] · {devices:,} devices measure for {minutes:g} minutes")
+    with screen.err.status("making the fleet"):
+        fleet = sample_fleet(Fleet(devices=devices, minutes=minutes, seed=seed))
+        write_table(fleet, out / "measurements.parquet")
+    with screen.err.status("batching (the first time, the kernel is compiled: about ten seconds)"):
+        began = elapsed_seconds()
+        batched = batch_table(fleet, rules)
+        took_seconds = elapsed_seconds() - began
+    summary = batched.summary()
+    batch.show(summary, rules, took_seconds)
+    with screen.err.status("the same once more, message by message"):
+        replayed = replay(batched)
+    screen.out.print(f"[green]✓[/] the library, message by message, gives the same {replayed:,} batches with the same ids")
+    screen.out.print("[green]✓[/] every message is in exactly one batch, or rejected with a reason\n")
+    picture = most_eventful(batched.assigned)
+    show_picture(picture)
+    write_batched(batched, out, screen.to_json(summary))
+    for path in (write_text(svg_of(picture), out / "windows.svg"), write_text(page_of(batched, picture), out / "index.html")):
+        screen.out.print(f"[dim]see[/] {screen.plain(str(path))}", soft_wrap=True)
+
+
+def replay(batched: "Batched") -> int:
+    """Batch every row again with the plain batcher; how many batches that gave. It must agree to the message."""
+    from batchline.columnar.columns import receive_us_of, us_of
+
+    table = batched.assigned
+    columns = (table.column(name).to_pylist() for name in ("key", "type"))
+    times = (us_of(table, "event_time").tolist(), receive_us_of(table).tolist())
+    batcher = EventTimeBatcher(batched.rules)
+    verdicts = [
+        batcher.add(Measurement.from_us(*row, number)).value for number, row in enumerate(zip(*columns, *times, strict=True))
+    ]
+    batcher.flush()
+    batches = batcher.closed()
+    ids: list[str | None] = [None] * table.num_rows
+    for one in batches:
+        for message in one.messages:
+            ids[message.payload] = one.id
+    if verdicts != table.column("verdict").to_pylist() or ids != table.column("batch_id").to_pylist():
+        raise BatchlineError("the plain batcher and the columnar one disagree; please report this with the seed used")
+    return len(batches)
+
+
+def most_eventful(assigned: "pa.Table") -> "WindowsPicture":
+    """The stretch of one device in which the most different things happen."""
+    import pyarrow.compute as pc
+
+    from batchline.cli.explain import rows_since
+    from batchline.pictures.windows import picture_of
+
+    began = pc.min(assigned.column("receive_time"))
+    stretch = pc.divide(pc.microseconds_between(began, assigned.column("receive_time")), SHOWN * 500_000)
+    events = assigned.append_column("stretch", stretch).append_column("split", pc.equal(assigned.column("cause"), "conflict"))
+    groups = events.group_by(["key", "stretch"]).aggregate(
+        [("verdict", "count_distinct"), ("split", "max"), ("batch_id", "count_distinct"), ("batch_id", "count")]
+    )
+    whole = groups.filter(pc.greater(groups.column("batch_id_count_distinct"), 3))
+    names = ["verdict_count_distinct", "split_max", "batch_id_count"]
+    ranked = (whole if whole.num_rows else groups).sort_by(
+        [(name, "descending") for name in names] + [("key", "ascending"), ("stretch", "ascending")]
+    )
+    best = ranked.slice(0, 1).to_pylist()[0]
+    rows = assigned.filter(pc.equal(assigned.column("key"), best["key"]))
+    from_us = began.cast("int64").as_py() + best["stretch"] * SHOWN * 500_000
+    return picture_of(rows_since(rows, from_us), best["key"], limit=SHOWN)
+
+
+def show_picture(picture: "WindowsPicture") -> None:
+    """The picture in the terminal."""
+    from batchline.pictures.terminal import draw
+
+    screen.out.print(draw(picture, screen.out.width))
+
+
+def svg_of(picture: "WindowsPicture") -> str:
+    """The picture as SVG."""
+    from batchline.pictures.svg import svg
+
+    return svg(picture)
+
+
+def page_of(batched: "Batched", picture: "WindowsPicture") -> str:
+    """The run as a page."""
+    from batchline.pictures.page import Section, page
+
+    summary = batched.summary()
+    verdicts = {"batched": summary["batched"]} | summary["rejected"]
+    read = summary["read"] or 1
+    return page(
+        "Batchline · a sample fleet",
+        [
+            Section(
+                f"{summary['read']:,} measurements of {summary['keys']:,} devices",
+                "Each is in exactly one batch, or rejected with a reason. The same input gives the same batches.",
+                columns=("verdict", "measurements", "share"),
+                rows=[(name, f"{count:,}", f"{count / read:.2%}") for name, count in verdicts.items()],
+            ),
+            Section(
+                f"{summary['batches']:,} batches",
+                "A batch holds what a device measured within 500 ms, one measurement of a type. It stays open for "
+                "400 ms more, for what was held up on its way.",
+                columns=("closed by", "batches"),
+                rows=[(name, f"{count:,}") for name, count in summary["closed"].items()],
+            ),
+            Section(
+                f"The windows of {picture.key}",
+                "Where the most different things happen. A dot is a measurement at the time it was made; the thin line "
+                "from it leads to when it was received.",
+                pictures=[svg_of(picture)],
+            ),
+        ],
+    )

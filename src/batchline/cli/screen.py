@@ -1,0 +1,71 @@
+"""What a person sees: results on standard output, progress and complaints beside it."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from rich.bar import Bar
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+__all__ = ["counts", "err", "forget_output", "out", "plain", "say_json", "steps"]
+
+out = Console()
+err = Console(stderr=True)
+
+
+def plain(text: str) -> str:
+    """The text without its brackets being taken for colours."""
+    return escape(text)
+
+
+def say_json(data: Mapping[str, Any]) -> None:
+    """Data for a program, on standard output."""
+    sys.stdout.write(to_json(data) + "\n")
+
+
+def to_json(data: Mapping[str, Any]) -> str:
+    """The data as JSON; moments in ISO-8601."""
+    return json.dumps(data, indent=2, default=_iso)
+
+
+def _iso(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{value!r} has no form in JSON")
+
+
+def counts(title: str, rows: Mapping[str, int], colour: str = "green") -> Table:
+    """A table of counts with their shares, as bars."""
+    total = sum(rows.values()) or 1
+    table = Table(title=title, title_justify="left", box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, count in rows.items():
+        bar = Bar(size=total, begin=0, end=count, width=30, color=colour if name == "batched" else "yellow")
+        table.add_row(plain(name), f"[bold]{count:>12,}[/]", f"{count / total:>7.2%}", bar)
+    return table
+
+
+@contextmanager
+def steps() -> Iterator[Any]:
+    """A progress bar per step, beside the results; it is given to the path as its watch."""
+    columns = (TextColumn("{task.description:<9}"), BarColumn(bar_width=40), TextColumn("{task.percentage:>4.0f} %"))
+    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def watch(step: str, done: int, total: int) -> None:
+            if step not in tasks:
+                tasks[step] = progress.add_task(step, total=total)
+            progress.update(tasks[step], completed=done)
+
+        yield watch
+
+
+def forget_output() -> None:
+    """Give standard output away, so that Python does not fail on flushing it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

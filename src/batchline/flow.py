@@ -1,0 +1,123 @@
+"""The path, on one page: builds the stages and joins them in order.
+
+    files ──► read ──► receive order ──► batcher ──► batched, rejected, malformed
+
+What is read is never lost: every line ends in exactly one of the three.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from batchline.columnar import assign_batches
+from batchline.columnar.batches import batches_of, counts_of
+from batchline.columnar.order import in_receive_order
+from batchline.core.batch_rules import BatchRules
+from batchline.errors import InvalidFile
+from batchline.sinks.files import write_table, write_text
+from batchline.sources.files import files_of, read_measurements
+
+__all__ = ["Batched", "Watch", "batch_files", "batch_table", "write_batched"]
+
+#: Told how far a step has come: its name, how much is done, and how much there is to do.
+Watch = Callable[[str, int, int], None]
+
+
+def unwatched(step: str, done: int, total: int) -> None:
+    """Nobody looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batched:
+    """What became of everything that was read."""
+
+    rules: BatchRules
+    #: Every measurement with its verdict, in receive order.
+    assigned: pa.Table
+    #: The lines that are no measurements: file, line, reason, text.
+    malformed: pa.Table
+
+    @property
+    def accepted(self) -> pa.Table:
+        """The measurements that are in a batch."""
+        return self.assigned.filter(pc.equal(self.assigned.column("verdict"), "batched"))
+
+    @property
+    def rejected(self) -> pa.Table:
+        """The measurements that are in none, with the reason as their verdict."""
+        rejected = self.assigned.filter(pc.not_equal(self.assigned.column("verdict"), "batched"))
+        return rejected.drop_columns(["batch_id", "batch_start", "batch_end", "closed_at", "close_reason"])
+
+    def summary(self) -> dict[str, Any]:
+        """The figures of the run, as plain data."""
+        verdicts = counts_of(self.assigned.column("verdict"))
+        batched = verdicts.pop("batched", 0)
+        rejected = verdicts | ({"malformed": self.malformed.num_rows} if self.malformed.num_rows else {})
+        batches = batches_of(self.assigned)
+        return {
+            "read": self.assigned.num_rows + self.malformed.num_rows,
+            "batched": batched,
+            "rejected": rejected,
+            "batches": batches.num_rows,
+            "closed": counts_of(batches.column("close_reason")),
+            "keys": pc.count_distinct(self.assigned.column("key")).as_py(),
+            "types": pc.count_distinct(self.assigned.column("type")).as_py(),
+            "rules": self.rules.as_data(),
+        }
+
+
+def batch_table(table: pa.Table, rules: BatchRules, order: Sequence[str] = ()) -> Batched:
+    """A table of measurements, in any order, through the batcher."""
+    return Batched(rules, assign_batches(in_receive_order(table, order), rules), pa.table({}))
+
+
+def batch_files(
+    path: Path,
+    rules: BatchRules,
+    *,
+    names: Mapping[str, str],
+    order: Sequence[str] = (),
+    watch: Watch = unwatched,
+) -> Batched:
+    """The measurements of a file or directory through the batcher."""
+    files = files_of(path)
+    total = sum(file.stat().st_size for file in files)
+    done = 0
+
+    def on_bytes(count: int) -> None:
+        nonlocal done
+        done += count
+        watch("reading", done, total)
+
+    reading = read_measurements(files, names, on_bytes)
+    watch("ordering", 0, 1)
+    ordered = in_receive_order(reading.table, order)
+    watch("ordering", 1, 1)
+    watch("batching", 0, 1)
+    assigned = assign_batches(ordered, rules)
+    watch("batching", 1, 1)
+    return Batched(rules, assigned, reading.malformed)
+
+
+def write_batched(batched: Batched, directory: Path, summary: str, watch: Watch = unwatched) -> list[Path]:
+    """Write the results into a directory; its summary is removed first and written last: where it is, all is."""
+    if directory.exists() and not directory.is_dir():
+        raise InvalidFile(f"{directory} is a file; expected a directory to write the results to")
+    (directory / "summary.json").unlink(missing_ok=True)
+    tables = {
+        "batched.parquet": batched.accepted,
+        "batches.parquet": batches_of(batched.assigned),
+        "rejected.parquet": batched.rejected,
+        "malformed.jsonl": batched.malformed,
+    }
+    written = []
+    for done, (name, table) in enumerate(tables.items()):
+        watch("writing", done, len(tables))
+        written.append(write_table(table, directory / name))
+    written.append(write_text(summary, directory / "summary.json"))
+    watch("writing", len(tables), len(tables))
+    return written

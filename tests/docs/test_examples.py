@@ -1,0 +1,58 @@
+"""What the documentation shows works."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from batchline.cli import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def pages_with(language: str) -> list[str]:
+    return [str(page.relative_to(ROOT)) for page in PAGES if blocks(page, language)]
+
+
+@pytest.mark.parametrize("page", pages_with("python"))
+def test_the_python_of_a_page_runs_from_top_to_bottom(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for number, block in enumerate(blocks(ROOT / page, "python")):
+        exec(compile(block, f"{page}[{number}]", "exec"), names)  # noqa: S102 - our own page
+
+
+@pytest.mark.parametrize("page", pages_with("console"))
+def test_the_commands_of_a_page_run_one_after_the_other(page: str, tmp_path: Path) -> None:
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for line in "".join(blocks(ROOT / page, "console")).splitlines():
+        if line.startswith("$ "):
+            run = subprocess.run(shlex.split(line[2:]), cwd=tmp_path, env=environment, capture_output=True, text=True)
+            assert run.returncode == 0, f"{line}\n{run.stderr}"
+
+
+def test_the_reference_names_every_command_and_option() -> None:
+    page = (ROOT / "docs/reference/cli.md").read_text()
+    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+        assert f"`batchline {name}" in page
+        options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+        assert {option for option in options - {"--help"} if not re.search(rf"{option}\b", page)} == set()
+
+
+def test_what_the_tutorial_says_it_prints_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    page = ROOT / "docs/tutorial.md"
+    (said,) = re.findall(r"It prints `(.*?)`", page.read_text())
+    exec(compile(blocks(page, "python")[0], str(page), "exec"), {})  # noqa: S102 - our own page
+    assert capsys.readouterr().out == f"{said}\n"

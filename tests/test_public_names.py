@@ -1,0 +1,23 @@
+"""The public face of the package is what it says it is."""
+
+import importlib
+import pkgutil
+
+import pytest
+
+import batchline
+
+MODULES = [name for _, name, _ in pkgutil.walk_packages(batchline.__path__, "batchline.") if not name.endswith("__main__")]
+
+
+@pytest.mark.parametrize("name", ["batchline", *MODULES])
+def test_every_name_in_all_is_there(name: str) -> None:
+    module = importlib.import_module(name)
+    missing = [public for public in getattr(module, "__all__", []) if not hasattr(module, public)]
+    assert missing == []
+
+
+def test_what_the_package_offers_is_sorted_and_documented() -> None:
+    assert sorted(batchline.__all__) == sorted(set(batchline.__all__))
+    for name in batchline.__all__:
+        assert getattr(batchline, name).__doc__
