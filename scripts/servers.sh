@@ -104,13 +104,13 @@ report() {
     exit 0
 }
 
-complete() { [ -z "$(missing_programs)" ] && azurite_ready; }
+all_there() { [ -z "$(missing_programs)" ] && azurite_ready; }
 
-if complete; then exit 0; fi
+if all_there; then exit 0; fi
 mkdir -p build
 : >"$log"
 packages=$(missing_packages)
 # shellcheck disable=SC2086 # a list of words
 if [ -n "$packages" ] && have apt-get && become_root; then install_packages $packages; fi
 if ! azurite_ready && have npm; then install_azurite; fi
-complete || report
+all_there || report

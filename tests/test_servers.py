@@ -10,7 +10,7 @@ import subprocess
 import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -270,16 +270,21 @@ def python(script: str) -> str:
 
 def descendants(pid: int) -> list[int]:
     """Return the pids of all processes below `pid`."""
-    children = [
-        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
-    ]
+    children = [int(child) for file in Path(f"/proc/{pid}").glob("task/*/children") for child in words(file)]
     return [*children, *(below for child in children for below in descendants(child))]
 
 
 def command(pid: int) -> str:
     """Return the name a process was started by; servers rewrite the rest ("postgres: checkpointer")."""
-    name = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").split()[0]
+    name = next(iter(words(Path(f"/proc/{pid}/cmdline"))), "")
     return Path(name).name.rstrip(":")
+
+
+def words(file: Path) -> list[str]:
+    """Return what a file of /proc says; nothing once the process has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return file.read_text().replace("\0", " ").split()
+    return []
 
 
 @contextmanager
@@ -288,9 +293,9 @@ def watched(pid: int) -> Iterator[Callable[[], None]]:
     with ExitStack() as stack:
         ends = {}
         for watched_pid in (pid, *descendants(pid)):
-            descriptor = os.pidfd_open(watched_pid)
-            stack.callback(os.close, descriptor)
-            ends[watched_pid] = descriptor
+            with suppress(ProcessLookupError):  # a server's helper that ended just now
+                ends[watched_pid] = os.pidfd_open(watched_pid)
+                stack.callback(os.close, ends[watched_pid])
 
         def ended() -> None:
             for watched_pid, descriptor in ends.items():

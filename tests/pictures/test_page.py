@@ -69,6 +69,13 @@ def test_numbers_stand_on_the_right() -> None:
     assert [outline.classes[text] for text in ("batches", "stage", "note", "3 late")] == [""] * 4
 
 
+def test_numbers_that_name_rows_do_not() -> None:
+    outline = Outline(
+        page("Numbers", [Section("Workers", columns=("workers", "seconds"), rows=[("1", "10"), ("2", "5.1")])])
+    )
+    assert [outline.classes[text] for text in ("workers", "1", "seconds", "5.1")] == ["", "", "number", "number"]
+
+
 def test_markup_in_text_is_text() -> None:
     html = page("<b>&", [Section("<i>", "<script>", columns=["<u>", "a"], rows=[("<td>", "&lt;")])])
     assert not {"b", "i", "script", "u"} & set(Outline(html).seen)

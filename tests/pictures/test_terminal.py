@@ -101,8 +101,15 @@ def test_messages_of_a_cell_are_counted() -> None:
     together = [(f"t{n}", BASE_US + 100 * MS, BASE_US) for n in range(3)]
     many = [(f"u{n}", BASE_US + 300 * MS, BASE_US) for n in range(12)]
     rows = batch(BASE_US, BASE_US + 500 * MS, BASE_US + 500 * MS, [*together, *many])
-    (line,) = [line for line in lines_of(rows) if "┤" in line and "timeout" in line]
+    lines = lines_of(rows)
+    (line,) = [line for line in lines if "┤" in line and "timeout" in line]
     assert re.search(r"├─+3─+◆─+┤ +15 timeout", line)
+    assert any("2–9 ◆ several in one cell" in line for line in lines)
+
+
+def test_a_message_just_before_the_end_leaves_the_end_visible() -> None:
+    rows = batch(BASE_US, BASE_US + 500 * MS, BASE_US + 900 * MS, [("a", BASE_US + 500 * MS - 1, BASE_US)])
+    assert any(re.search(r"├─+●┤·+ +1 timeout", line) for line in lines_of(rows))
 
 
 def test_outliers_stand_at_the_edge_with_their_distance() -> None:

@@ -47,7 +47,7 @@ def test_rejected_messages_do_not_change_the_axis(batched: list[tables.Row], oth
 
 
 def test_the_first_batches_are_shown_with_what_was_rejected_meanwhile() -> None:
-    meanwhile = rejected(("old", BASE_US - 3_600 * SECOND, BASE_US + SECOND), "late")
+    meanwhile = rejected(("old", BASE_US - 3_600 * SECOND, BASE_US + 2_400 * MS), "late")
     # Received after the stretch: hidden, though its event time lies on it.
     later = rejected(("slow", BASE_US + SECOND, BASE_US + 9 * SECOND), "late")
     picture = picture_of(table_of([later, *steady(10), meanwhile]), KEY, limit=4)

@@ -8,6 +8,7 @@ HOME/keeper.sock: one line with a server's name brings one line of JSON with its
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 SOCKET = "keeper.sock"
 PID = "keeper.pid"
 STOP = "stop"
+SWEEP_S = 30.0
 
 
 class Keeper:
@@ -97,7 +99,8 @@ async def keep(home: Path, controller: int) -> None:
     await keeper.over.wait()
     await keeper.stop()
     os.close(lifeline)
-    sweeper.wait()
+    with contextlib.suppress(subprocess.TimeoutExpired):  # it goes on without us
+        sweeper.wait(SWEEP_S)
 
 
 def say_ready(home: Path) -> None:

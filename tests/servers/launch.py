@@ -26,7 +26,7 @@ PORTS_TRIED = 5
 #: How often a starting server is greeted, and the pause between; 60 s, for a machine that is busy.
 GREETINGS, PAUSE_S = 1200, 0.05
 PREPARE_S = 120.0
-STOP_S = 10.0
+STOP_S = 5.0
 LOG_TAIL = 4000
 PR_SET_PDEATHSIG = 1
 
@@ -39,12 +39,12 @@ class Child:
     stop_signal: signal.Signals
 
     async def stop(self) -> None:
-        """End the process and its group: kindly, then not."""
-        for number in (self.stop_signal, signal.SIGKILL):
+        """End the process, kindly: it ends its own children. If it does not, end its whole group."""
+        for kill, number in ((os.kill, self.stop_signal), (os.killpg, signal.SIGKILL)):
             if self.process.returncode is not None:
                 return
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, number)
+                kill(self.process.pid, number)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.process.wait(), STOP_S)
 
@@ -80,7 +80,8 @@ class Launch:
         command = self.server.prepare(self.home)
         if not command:
             return
-        child = await self._spawn(command)
+        # Kindly in any case: initdb's own child sees that it is gone, and frees its shared memory.
+        child = await self._spawn(command, signal.SIGTERM, signal.SIGTERM)
         try:
             failed = await asyncio.wait_for(child.process.wait(), PREPARE_S)
         except TimeoutError:
@@ -92,7 +93,8 @@ class Launch:
         """Start on one port; None if somebody else had it."""
         with self._hold() as held:
             port = held.getsockname()[1]
-            child = await self._spawn(self.server.command(self.home, port))
+            command = self.server.command(self.home, port)
+            child = await self._spawn(command, self.server.stop_signal, self.server.orphan_signal)
             if await self._ready(child.process, port):
                 return self.server.url(port)
         if b"address already in use" in self.log.read_bytes().lower():
@@ -118,7 +120,7 @@ class Launch:
                     return bool(self.server.welcome.match(await reader.read(100)))
         return False
 
-    async def _spawn(self, command: Sequence[str]) -> Child:
+    async def _spawn(self, command: Sequence[str], stop: signal.Signals, orphan: signal.Signals) -> Child:
         base = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), "LC_ALL": "C.UTF-8"}
         with self.log.open("wb") as log:
             process = await asyncio.create_subprocess_exec(
@@ -130,10 +132,10 @@ class Launch:
                 env={**base, **self.server.environment},
                 pass_fds=[self._lifeline],
                 start_new_session=True,
-                preexec_fn=die_with_keeper(self.server.orphan_signal),
+                preexec_fn=die_with_keeper(orphan),
                 **self._user,
             )
-        self.children.append(child := Child(process, self.server.stop_signal))
+        self.children.append(child := Child(process, stop))
         return child
 
     def _story(self, what: str) -> str:

@@ -6,6 +6,7 @@
 × late              ×                                  1
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ LEAST_PLOT = 24
 NOTE_CELLS = 17
 LONGEST_LABEL = 16
 
-WINDOW, MEMBER, WAITING, FRAME, QUIET = "green", "bold bright_green", "dim", "dim", "dim"
+WINDOW, MEMBER, WAITING, FRAME, QUIET = "green", "bold green", "dim", "dim", "dim"
 REASON_STYLES = {"late": "bold red", "future": "bold yellow", "duplicate": "yellow", "oversize": "bold magenta"}
 
 LEGEND = (
@@ -47,8 +48,8 @@ LEGEND = (
     ("···", WAITING, "open for late messages until it closes"),
     ("→", WAITING, "closes later"),
     ("╌╌╌", WAITING, "closed before its end"),
-    ("◆", "", "ten or more in one cell, a digit: fewer"),
 )
+SEVERAL = ("2–9 ◆", "", "several in one cell")
 OFF_AXIS = ("◂ ▸", "", "event time off the axis, so far from receipt")
 
 
@@ -234,6 +235,8 @@ def _marks(canvas: _Canvas, cells: Counter[int], mark: str, style: str) -> None:
 def _legend(picture: WindowsPicture, strips: Iterable[Strip], frame: _Frame, used: str) -> Iterator[Text]:
     """Only the signs that the picture uses are explained."""
     signs = [sign for sign in LEGEND if sign[0][-1] in used]
+    if re.search(r"\d[●─┤◆·]|[●─├◆]\d|◆", used):
+        signs.append(SEVERAL)
     if any(strip.before or strip.after for strip in strips):
         signs.append(OFF_AXIS)
     yield Text()

@@ -1,0 +1,36 @@
+"""The command line as a user calls it, in this process."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from batchline.cli import main
+
+
+@dataclass
+class Said:
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Said]
+
+
+@pytest.fixture
+def batchline(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """`batchline("batch", path, "--out", out)`: its exit code and what it printed."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*words: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["batchline", *map(str, words)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+            raise SystemExit(0)
+        captured = capsys.readouterr()
+        return Said(int(ended.value.code or 0), captured.out, captured.err)
+
+    return call
