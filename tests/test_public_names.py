@@ -7,7 +7,8 @@ import pytest
 
 import batchline
 
-MODULES = [name for _, name, _ in pkgutil.walk_packages(batchline.__path__, "batchline.") if not name.endswith("__main__")]
+WALKED = [module.name for module in pkgutil.walk_packages(batchline.__path__, "batchline.")]
+MODULES = [name for name in WALKED if not name.endswith("__main__")]
 
 
 @pytest.mark.parametrize("name", ["batchline", *MODULES])

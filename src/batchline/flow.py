@@ -19,7 +19,7 @@ from batchline.columnar.order import in_receive_order
 from batchline.core.batch_rules import BatchRules
 from batchline.errors import InvalidFile
 from batchline.sinks.files import write_table, write_text
-from batchline.sources.files import files_of, read_measurements
+from batchline.sources.files import MALFORMED, files_of, read_measurements
 
 __all__ = ["Batched", "Watch", "batch_files", "batch_table", "write_batched"]
 
@@ -72,7 +72,7 @@ class Batched:
 
 def batch_table(table: pa.Table, rules: BatchRules, order: Sequence[str] = ()) -> Batched:
     """A table of measurements, in any order, through the batcher."""
-    return Batched(rules, assign_batches(in_receive_order(table, order), rules), pa.table({}))
+    return Batched(rules, assign_batches(in_receive_order(table, order), rules), MALFORMED.empty_table())
 
 
 def batch_files(

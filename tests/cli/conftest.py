@@ -27,10 +27,12 @@ def batchline(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     def call(*words: object) -> Said:
         monkeypatch.setattr(sys, "argv", ["batchline", *map(str, words)])
         capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
+        try:
             main()
-            raise SystemExit(0)
+            code = 0
+        except SystemExit as ended:
+            code = int(ended.code or 0)
         captured = capsys.readouterr()
-        return Said(int(ended.value.code or 0), captured.out, captured.err)
+        return Said(code, captured.out, captured.err)
 
     return call

@@ -14,8 +14,6 @@ from batchline.errors import BatchlineError
 from batchline.runtime.clock import elapsed_seconds
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from batchline.flow import Batched
     from batchline.pictures.windows import WindowsPicture
 
@@ -45,7 +43,9 @@ def demo(
     with screen.err.status("making the fleet"):
         fleet = sample_fleet(Fleet(devices=devices, minutes=minutes, seed=seed))
         write_table(fleet, out / "measurements.parquet")
-    with screen.err.status("batching (the first time, the kernel is compiled: about ten seconds)"):
+    with screen.err.status("compiling the kernel: about ten seconds, the first time only"):
+        batch_table(fleet.slice(0, 0), rules)
+    with screen.err.status("batching"):
         began = elapsed_seconds()
         batched = batch_table(fleet, rules)
         took_seconds = elapsed_seconds() - began
@@ -53,13 +53,14 @@ def demo(
     batch.show(summary, rules, took_seconds)
     with screen.err.status("the same once more, message by message"):
         replayed = replay(batched)
-    screen.out.print(f"[green]✓[/] the library, message by message, gives the same {replayed:,} batches with the same ids")
+    screen.out.print(f"[green]✓[/] message by message, the library gives the same {replayed:,} batches and ids")
     screen.out.print("[green]✓[/] every message is in exactly one batch, or rejected with a reason\n")
-    picture = most_eventful(batched.assigned)
+    picture = most_eventful(batched)
     show_picture(picture)
     write_batched(batched, out, screen.to_json(summary))
-    for path in (write_text(svg_of(picture), out / "windows.svg"), write_text(page_of(batched, picture), out / "index.html")):
-        screen.out.print(f"[dim]see[/] {screen.plain(str(path))}", soft_wrap=True)
+    drawn = {"windows.svg": svg_of(picture), "index.html": page_of(batched, picture)}
+    for name, text in drawn.items():
+        screen.out.print(f"[dim]see[/] {screen.plain(str(write_text(text, out / name)))}", soft_wrap=True)
 
 
 def replay(batched: "Batched") -> int:
@@ -67,12 +68,11 @@ def replay(batched: "Batched") -> int:
     from batchline.columnar.columns import receive_us_of, us_of
 
     table = batched.assigned
-    columns = (table.column(name).to_pylist() for name in ("key", "type"))
+    names = (table.column(name).to_pylist() for name in ("key", "type"))
     times = (us_of(table, "event_time").tolist(), receive_us_of(table).tolist())
+    rows = zip(*names, *times, range(table.num_rows), strict=True)
     batcher = EventTimeBatcher(batched.rules)
-    verdicts = [
-        batcher.add(Measurement.from_us(*row, number)).value for number, row in enumerate(zip(*columns, *times, strict=True))
-    ]
+    verdicts = [batcher.add(Measurement.from_us(*row)).value for row in rows]
     batcher.flush()
     batches = batcher.closed()
     ids: list[str | None] = [None] * table.num_rows
@@ -84,28 +84,29 @@ def replay(batched: "Batched") -> int:
     return len(batches)
 
 
-def most_eventful(assigned: "pa.Table") -> "WindowsPicture":
-    """The stretch of one device in which the most different things happen."""
+def most_eventful(batched: "Batched") -> "WindowsPicture":
+    """The stretch of one device in which the most different things happen: rejections by reason, a split."""
     import pyarrow.compute as pc
 
     from batchline.cli.explain import rows_since
     from batchline.pictures.windows import picture_of
 
-    began = pc.min(assigned.column("receive_time"))
-    stretch = pc.divide(pc.microseconds_between(began, assigned.column("receive_time")), SHOWN * 500_000)
-    events = assigned.append_column("stretch", stretch).append_column("split", pc.equal(assigned.column("cause"), "conflict"))
-    groups = events.group_by(["key", "stretch"]).aggregate(
-        [("verdict", "count_distinct"), ("split", "max"), ("batch_id", "count_distinct"), ("batch_id", "count")]
+    rows, window_us = batched.assigned, batched.rules.window_us
+    began = pc.min(rows.column("receive_time"))
+    stretch = pc.divide(pc.microseconds_between(began, rows.column("receive_time")), SHOWN * window_us)
+    length = pc.microseconds_between(rows.column("batch_start"), rows.column("batch_end"))
+    marked = rows.append_column("stretch", stretch).append_column("split", pc.less(length, window_us))
+    sums = [("verdict", "count_distinct"), ("split", "max"), ("batch_id", "count_distinct")]
+    best = (
+        marked.group_by(["key", "stretch"])
+        .aggregate(sums)
+        .sort_by(
+            [(f"{name}_{how}", "descending") for name, how in sums] + [("key", "ascending"), ("stretch", "ascending")]
+        )
     )
-    whole = groups.filter(pc.greater(groups.column("batch_id_count_distinct"), 3))
-    names = ["verdict_count_distinct", "split_max", "batch_id_count"]
-    ranked = (whole if whole.num_rows else groups).sort_by(
-        [(name, "descending") for name in names] + [("key", "ascending"), ("stretch", "ascending")]
-    )
-    best = ranked.slice(0, 1).to_pylist()[0]
-    rows = assigned.filter(pc.equal(assigned.column("key"), best["key"]))
-    from_us = began.cast("int64").as_py() + best["stretch"] * SHOWN * 500_000
-    return picture_of(rows_since(rows, from_us), best["key"], limit=SHOWN)
+    key, number = (best.column(name)[0].as_py() for name in ("key", "stretch"))
+    from_us = began.cast("int64").as_py() + number * SHOWN * window_us
+    return picture_of(rows_since(rows.filter(pc.equal(rows.column("key"), key)), from_us), key, limit=SHOWN)
 
 
 def show_picture(picture: "WindowsPicture") -> None:

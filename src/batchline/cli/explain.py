@@ -38,9 +38,9 @@ def explain(
 
     [bold]Examples[/]
 
-      batchline explain fleet/measurements.parquet --key pump-0003
-      batchline explain fleet --key pump-0003 --from 2026-11-15T00:02:00Z --limit 20 --svg windows.svg
-      batchline explain fleet --key pump-0003 --anchor event --split midpoint
+      batchline explain fleet/measurements.parquet --key pump-0005
+      batchline explain fleet --key pump-0005 --from 2026-11-15T00:02:00Z --limit 20 --svg windows.svg
+      batchline explain fleet --key pump-0005 --anchor event --split midpoint
     """
     from batchline.flow import batch_files
     from batchline.pictures.svg import svg as draw_svg

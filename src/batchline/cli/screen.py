@@ -55,7 +55,8 @@ def counts(title: str, rows: Mapping[str, int], colour: str = "green") -> Table:
 def steps() -> Iterator[Any]:
     """A progress bar per step, beside the results; it is given to the path as its watch."""
     columns = (TextColumn("{task.description:<9}"), BarColumn(bar_width=40), TextColumn("{task.percentage:>4.0f} %"))
-    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True) as progress:
+    hidden = not err.is_terminal
+    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=hidden) as progress:
         tasks: dict[str, TaskID] = {}
 
         def watch(step: str, done: int, total: int) -> None:
