@@ -37,8 +37,8 @@ def main() -> None:
     """Run the command; what is refused is said in one sentence, with exit code 1 (2 for a wrong command line)."""
     try:
         app()
-    except BatchlineError as error:
-        screen.err.print(f"[bold red]batchline:[/] {screen.plain(str(error))}", soft_wrap=True)
+    except (BatchlineError, ModuleNotFoundError) as error:
+        screen.err.print(f"[bold red]batchline:[/] {screen.plain(_said(error))}", soft_wrap=True)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -46,3 +46,9 @@ def main() -> None:
         # The reader, `head` for instance, has seen enough.
         screen.forget_output()
         sys.exit(0)
+
+
+def _said(error: BatchlineError | ModuleNotFoundError) -> str:
+    if isinstance(error, BatchlineError):
+        return str(error)
+    return f"this command needs {error.name}, which is not installed: pip install 'batchline[columnar]'"

@@ -28,17 +28,22 @@ def batch(
     order: Order = "",
     json: Json = False,
 ) -> None:
-    """Sort measurements into batches by event time: the same input gives the same batches with the same ids.
+    """Sort measurements into batches by event time: the same input, the same ids.
 
-    Writes batched.parquet (every accepted measurement with its batch), batches.parquet (a row per batch),
-    rejected.parquet (late, future, duplicate, oversize), malformed.jsonl (lines that are no measurements) and, when all
-    of that is there, summary.json.
+    [bold]Writes[/]
+
+      batched.parquet    every accepted measurement, with its batch
+      batches.parquet    a row per batch
+      rejected.parquet   what is late, future, duplicate or oversize
+      malformed.jsonl    lines that are no measurements, and why
+      summary.json       last: where it is, all is
 
     [bold]Examples[/]
 
       batchline batch fleet/measurements.parquet --out results
-      batchline batch landing/ --out results --window 2s --max-delay 5s --columns key=device,event_time=t
-      batchline batch fleet --out results --max-bytes 16384 --json | jq .rejected
+      batchline batch landing --out results --window 2s --max-delay 5s
+      batchline batch log.csv --out results --columns key=host,event_time=t
+      batchline batch fleet --out results --json | jq .rejected
     """
     from batchline.flow import batch_files, write_batched
 

@@ -34,12 +34,13 @@ def explain(
     columns: Columns = "",
     order: Order = "",
 ) -> None:
-    """Draw one key's windows, members and rejected messages on a time axis.
+    """Draw one key's windows, members and rejected messages.
 
     [bold]Examples[/]
 
       batchline explain fleet/measurements.parquet --key pump-0005
-      batchline explain fleet --key pump-0005 --from 2026-11-15T00:02:00Z --limit 20 --svg windows.svg
+      batchline explain fleet --key pump-0005 --from 2026-11-15T00:02:00Z
+      batchline explain fleet --key pump-0005 --limit 20 --svg windows.svg
       batchline explain fleet --key pump-0005 --anchor event --split midpoint
     """
     from batchline.flow import batch_files

@@ -40,7 +40,9 @@ MaxBytes = Annotated[int | None, _rule("--max-bytes", "Largest batch in bytes; n
 Anchor = Annotated[str, _rule("--anchor", "Where a window starts: arrival, lookback, event or aligned.")]
 Split = Annotated[str, _rule("--split", "Where a conflict parts: later, or midpoint (anchor event).")]
 
-Input = Annotated[Path, typer.Argument(help="A file of JSON lines, CSV or Parquet, or a directory of such files.")]
+Input = Annotated[
+    Path, typer.Argument(metavar="INPUT", help="A file of JSON lines, CSV or Parquet, or a directory of such files.")
+]
 Columns = Annotated[
     str,
     typer.Option(

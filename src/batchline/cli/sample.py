@@ -17,7 +17,7 @@ def sample(
     file_format: Annotated[str, typer.Option("--format", help="parquet, jsonl or csv.")] = "parquet",
     json: Json = False,
 ) -> None:
-    """Make a sample fleet: jitter, delay, loss, duplicates, conflicts, wrong clocks, bursts after outages.
+    """Make a sample fleet, with the faults that real devices have.
 
     [bold]Examples[/]
 
