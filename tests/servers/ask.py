@@ -10,13 +10,12 @@ import secrets
 import socket
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.servers.keeper import PID, SOCKET, STOP
 from tests.servers.kinds import KINDS
-from tests.servers.launch import reachable
+from tests.servers.launch import common_directory
 from tests.servers.server import REPOSITORY, ProgramMissingError, ServerFailedError
 
 if TYPE_CHECKING:
@@ -29,10 +28,8 @@ ANSWER_S = 300.0
 
 def begin() -> str:
     """Make this process the controller of a new run and return the run's name; costs nothing until somebody asks."""
-    base = Path(tempfile.gettempdir())
-    if not reachable(base / "file") or len(str(base)) > 60:  # a socket's path has 107 characters at most
-        base = Path("/tmp")  # noqa: S108 - the name below cannot be guessed
-    os.environ[RUN] = f"{os.getpid()}:{base / f'batchline-{secrets.token_hex(8)}'}"
+    home = common_directory() / f"batchline-{secrets.token_hex(8)}"
+    os.environ[RUN] = f"{os.getpid()}:{home}"
     return os.environ[RUN]
 
 
@@ -49,8 +46,8 @@ def ask(name: str) -> str:
         raise ServerFailedError("the keeper of the test servers is gone") from error
     if "url" in reply:
         return str(reply["url"])
-    kinds = {kind.__name__: kind for kind in (ProgramMissingError, ServerFailedError)}
-    raise kinds[reply["kind"]](reply["error"])
+    kind = ProgramMissingError if reply["kind"] == ProgramMissingError.__name__ else ServerFailedError
+    raise kind(reply["error"])
 
 
 def end() -> None:

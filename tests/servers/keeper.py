@@ -53,7 +53,7 @@ class Keeper:
         try:
             # Shielded: an asker that goes away must not take the server from the others.
             return {"url": await asyncio.shield(self._url(name))}
-        except (ProgramMissingError, ServerFailedError) as error:
+        except (ProgramMissingError, ServerFailedError, OSError) as error:
             return {"error": str(error), "kind": type(error).__name__}
 
     def _url(self, name: str) -> asyncio.Task[str]:

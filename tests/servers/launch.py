@@ -10,7 +10,9 @@ import shutil
 import signal
 import socket
 import stat
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.servers.server import ServerFailedError
@@ -18,14 +20,14 @@ from tests.servers.server import ServerFailedError
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
     from tests.servers.server import Server
 
 PORTS_TRIED = 5
-#: How often a starting server is greeted, and the pause between; 60 s, for a machine that is busy.
-GREETINGS, PAUSE_S = 1200, 0.05
-PREPARE_S = 120.0
+#: For a machine that is busy: usually each takes about a second.
+PREPARE_S, READY_S = 120.0, 60.0
+#: Between two greetings of a server that is starting.
+PAUSE_S = 0.05
 STOP_S = 5.0
 LOG_TAIL = 4000
 PR_SET_PDEATHSIG = 1
@@ -104,12 +106,13 @@ class Launch:
     async def _ready(self, process: Process, port: int) -> bool:
         """Greet until the server answers (True) or has ended (False)."""
         ended = asyncio.ensure_future(process.wait())
-        for _ in range(GREETINGS):
-            answered = await self._greet(port)
-            if ended.done() or answered:
-                return not ended.done()
-            await asyncio.wait([ended], timeout=PAUSE_S)
-        raise ServerFailedError(self._story("runs but does not answer"))
+        try:
+            async with asyncio.timeout(READY_S):
+                while not await self._greet(port) and not ended.done():
+                    await asyncio.wait([ended], timeout=PAUSE_S)
+        except TimeoutError:
+            raise ServerFailedError(self._story(f"runs but did not answer within {READY_S:.0f} s")) from None
+        return not ended.done()
 
     async def _greet(self, port: int) -> bool:
         with contextlib.suppress(OSError, TimeoutError):
@@ -121,7 +124,9 @@ class Launch:
         return False
 
     async def _spawn(self, command: Sequence[str], stop: signal.Signals, orphan: signal.Signals) -> Child:
-        base = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), "LC_ALL": "C.UTF-8"}
+        own = str(self.home)
+        # Its own TMPDIR, because a MariaDB that starts removes the temporary tables of all others in /tmp.
+        base = {"PATH": os.environ.get("PATH", os.defpath), "HOME": own, "TMPDIR": own, "LC_ALL": "C.UTF-8"}
         with self.log.open("wb") as log:
             process = await asyncio.create_subprocess_exec(
                 *command,
@@ -147,7 +152,7 @@ def die_with_keeper(number: signal.Signals) -> Callable[[], None]:
     """Return what a new process runs so that the kernel signals it when the keeper is gone.
 
     The kernel forgets this wish when a process changes its user: Popen does that first, then calls this. It holds
-    for the end of the *thread* that started the process, so servers are started from the keeper's only one.
+    for the end of the *thread* that started the process, so servers are started from the keeper's main thread.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     keeper = os.getpid()
@@ -186,3 +191,11 @@ def unprivileged(files: Iterable[Path]) -> dict[str, Any]:
 def reachable(file: Path) -> bool:
     """Tell whether everybody may enter every directory above `file`."""
     return all(parent.stat().st_mode & stat.S_IXOTH for parent in file.resolve().parents)
+
+
+def common_directory() -> Path:
+    """Return where directories of servers are made: everybody can reach it, and a socket's path has room after it."""
+    base = Path(tempfile.gettempdir())
+    if reachable(base / "any") and len(str(base)) <= 60:
+        return base
+    return Path("/tmp")  # noqa: S108 - names that cannot be guessed are put into it

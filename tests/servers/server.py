@@ -38,7 +38,7 @@ class Server(ABC):
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
     #: What the kernel sends when the keeper is gone.
     orphan_signal: ClassVar[signal.Signals] = signal.SIGKILL
-    #: What its processes find in the environment besides PATH, HOME and LC_ALL.
+    #: What its processes find in the environment besides PATH, HOME, TMPDIR and LC_ALL.
     environment: ClassVar[Mapping[str, str]] = {}
 
     def prepare(self, home: Path) -> Sequence[str]:  # noqa: ARG002 - for those who have something to run
