@@ -94,37 +94,28 @@ def tumble(table: pa.Table) -> None:
 def run(rows: int) -> Figures:
     """All figures of stage 1."""
     figures = Figures("Stage 1: the batcher")
-    for name, make in (("A", workload_a), ("B", workload_b)):
-        messages, table = measurements_of(make(rows // 4)), make(rows)
-        figures.add(f"add, {name}", "a dict by half second", len(messages), seconds(partial(group_all, messages), 3))
-        figures.add(f"add, {name}", "add", len(messages), seconds(partial(add_all, messages, rules()), 3))
+    for name, table in (("A", workload_a(rows)), ("B", workload_b(rows))):
         figures.add(f"columns, {name}", "tumbling window, pyarrow", rows, seconds(partial(tumble, table)))
         figures.add(f"columns, {name}", "assign_batches", rows, seconds(partial(assign_batches, table, rules())))
-    for name, make in (("A", workload_a), ("B", workload_b)):
-        figures.add("assign_batches", name, rows, seconds(partial(assign_batches, make(rows), rules())))
-    _stretched(figures, rows)
-    _many_keys(figures, rows)
+        messages = measurements_of(table)
+        figures.add(f"messages, {name}", "a dict by half second", rows, seconds(partial(group_all, messages), 2))
+        figures.add(f"messages, {name}", "add", rows, seconds(partial(add_all, messages, rules()), 2))
+    for name, table in (("A", workload_a(rows)), ("B", workload_b(rows))):
+        figures.add("B beside A", f"assign_batches, {name}", rows, seconds(partial(assign_batches, table, rules())))
+    for stretch in DELAYS:
+        name, by = f"× {stretch:,}", rules(stretch)
+        _by_both(figures, "A, max delay", name, workload_a(rows), by)
+        _by_both(figures, "B, max delay", name, workload_b(rows), by)
+        _by_both(figures, "B as late as that", name, workload_b(rows, stretch=stretch), by)
+    for keys in KEYS:
+        _by_both(figures, "A, keys", f"{keys:,}", workload_a(rows, keys), rules())
+        _by_both(figures, "B, keys", f"{keys:,}", workload_b(rows, keys), rules())
     return figures
 
 
-def _stretched(figures: Figures, rows: int) -> None:
-    for name in ("A", "B"):
-        for stretch in DELAYS:
-            table = workload_a(rows) if name == "A" else workload_b(rows, stretch=stretch)
-            took = seconds(partial(assign_batches, table, rules(stretch)))
-            figures.add(f"assign_batches, {name}, max delay", f"× {stretch:,}", rows, took)
-        for stretch in DELAYS:
-            messages = measurements_of(workload_a(rows // 4) if name == "A" else workload_b(rows // 4, stretch=stretch))
-            took = seconds(partial(add_all, messages, rules(stretch)), 3)
-            figures.add(f"add, {name}, max delay", f"× {stretch:,}", len(messages), took)
-
-
-def _many_keys(figures: Figures, rows: int) -> None:
-    for name, make in (("A", workload_a), ("B", workload_b)):
-        for keys in KEYS:
-            took = seconds(partial(assign_batches, make(rows, keys), rules()))
-            figures.add(f"assign_batches, {name}, keys", f"{keys:,}", rows, took)
-        for keys in KEYS:
-            messages = measurements_of(make(rows // 4, keys))
-            took = seconds(partial(add_all, messages, rules()), 3)
-            figures.add(f"add, {name}, keys", f"{keys:,}", len(messages), took)
+def _by_both(figures: Figures, group: str, name: str, table: pa.Table, by: BatchRules) -> None:
+    """The same by columns and message by message."""
+    rows = table.num_rows
+    figures.add(f"assign_batches, {group}", name, rows, seconds(partial(assign_batches, table, by)))
+    messages = measurements_of(table)
+    figures.add(f"add, {group}", name, rows, seconds(partial(add_all, messages, by), 2))

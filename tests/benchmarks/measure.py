@@ -47,13 +47,14 @@ class Figures:
 
     def show(self) -> None:
         """Print the table, and keep it as JSON."""
+        groups = list(dict.fromkeys(row["group"] for row in self.rows))
         table = Table(title=self.title, title_justify="left")
         table.add_column("workload")
         table.add_column("what")
         table.add_column("messages/s", justify="right")
         table.add_column("ratio", justify="right")
         before = None
-        for row in self.rows:
+        for row in sorted(self.rows, key=lambda row: groups.index(row["group"])):
             if before not in (None, row["group"]):
                 table.add_section()
             shown = row["group"] if row["group"] != before else ""
