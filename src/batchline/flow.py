@@ -38,6 +38,8 @@ class Batched:
     rules: BatchRules
     #: Every measurement with its verdict, in receive order.
     assigned: pa.Table
+    #: A row per batch.
+    batches: pa.Table
     #: The lines that are no measurements: file, line, reason, text.
     malformed: pa.Table
 
@@ -57,13 +59,12 @@ class Batched:
         verdicts = counts_of(self.assigned.column("verdict"))
         batched = verdicts.pop("batched", 0)
         rejected = verdicts | ({"malformed": self.malformed.num_rows} if self.malformed.num_rows else {})
-        batches = batches_of(self.assigned)
         return {
             "read": self.assigned.num_rows + self.malformed.num_rows,
             "batched": batched,
             "rejected": rejected,
-            "batches": batches.num_rows,
-            "closed": counts_of(batches.column("close_reason")),
+            "batches": self.batches.num_rows,
+            "closed": counts_of(self.batches.column("close_reason")),
             "keys": pc.count_distinct(self.assigned.column("key")).as_py(),
             "types": pc.count_distinct(self.assigned.column("type")).as_py(),
             "rules": self.rules.as_data(),
@@ -72,7 +73,8 @@ class Batched:
 
 def batch_table(table: pa.Table, rules: BatchRules, order: Sequence[str] = ()) -> Batched:
     """A table of measurements, in any order, through the batcher."""
-    return Batched(rules, assign_batches(in_receive_order(table, order), rules), MALFORMED.empty_table())
+    assigned = assign_batches(in_receive_order(table, order), rules)
+    return Batched(rules, assigned, batches_of(assigned), MALFORMED.empty_table())
 
 
 def batch_files(
@@ -99,8 +101,9 @@ def batch_files(
     watch("ordering", 1, 1)
     watch("batching", 0, 1)
     assigned = assign_batches(ordered, rules)
+    batches = batches_of(assigned)
     watch("batching", 1, 1)
-    return Batched(rules, assigned, reading.malformed)
+    return Batched(rules, assigned, batches, reading.malformed)
 
 
 def write_batched(batched: Batched, directory: Path, summary: str, watch: Watch = unwatched) -> list[Path]:
@@ -110,7 +113,7 @@ def write_batched(batched: Batched, directory: Path, summary: str, watch: Watch 
     (directory / "summary.json").unlink(missing_ok=True)
     tables = {
         "batched.parquet": batched.accepted,
-        "batches.parquet": batches_of(batched.assigned),
+        "batches.parquet": batched.batches,
         "rejected.parquet": batched.rejected,
         "malformed.jsonl": batched.malformed,
     }

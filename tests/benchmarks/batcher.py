@@ -4,6 +4,7 @@ Baselines in the same run: `add` beside a dict that only groups; `assign_batches
 would write with pyarrow, which know neither delay nor conflict nor duplicate.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
@@ -13,7 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from batchline import BatchRules, EventTimeBatcher, Measurement
-from batchline.columnar import assign_batches
+from batchline.columnar import assign_batches, columns, kernel, layout
+from batchline.columnar.assign import numbers_of
 from tests.benchmarks.measure import Figures, seconds
 
 MOMENT = pa.timestamp("us", "UTC")
@@ -91,12 +93,24 @@ def tumble(table: pa.Table) -> None:
     table.append_column("window", window).group_by(["key", "window"]).aggregate([("type", "count")])
 
 
+def rule_alone(table: pa.Table, by: BatchRules) -> Callable[[], object]:
+    """What `assign_batches` does between taking the columns of one key in and giving the answer out."""
+    types, events = columns.codes_of(table, "type")[0], columns.us_of(table, "event_time")
+    receives, sizes = columns.receive_us_of(table), columns.sizes_of(table, None)
+    rows, ends = table.num_rows, np.array([table.num_rows])
+    answers = np.empty(rows, np.int8), np.empty(rows, layout.LINK)
+    taken = layout.Rows(types, events, receives, sizes, *answers)
+    batches = np.empty(rows, layout.BATCH)
+    return lambda: kernel.batch_rows(numbers_of(by), taken, batches, np.zeros(1, layout.CURSOR), ends)
+
+
 def run(rows: int) -> Figures:
     """All figures of stage 1."""
     figures = Figures("Stage 1: the batcher")
     for name, table in (("A", workload_a(rows)), ("B", workload_b(rows))):
         figures.add(f"columns, {name}", "tumbling window, pyarrow", rows, seconds(partial(tumble, table)))
         figures.add(f"columns, {name}", "assign_batches", rows, seconds(partial(assign_batches, table, rules())))
+        figures.add(f"columns, {name}", "the rule alone, on numbers", rows, seconds(rule_alone(table, rules())))
         messages = measurements_of(table)
         figures.add(f"messages, {name}", "a dict by half second", rows, seconds(partial(group_all, messages), 2))
         figures.add(f"messages, {name}", "add", rows, seconds(partial(add_all, messages, rules()), 2))

@@ -12,7 +12,7 @@ from batchline.columnar.columns import MOMENT
 from batchline.core.batch_rules import BatchRules
 from batchline.errors import InvalidRules
 
-__all__ = ["ADDED", "assign_batches"]
+__all__ = ["ADDED", "assign_batches", "numbers_of"]
 
 #: The columns that the result has beside those of the input.
 ADDED: Final = ("verdict", "batch_id", "batch_start", "batch_end", "closed_at", "close_reason")
@@ -45,7 +45,7 @@ def assign_batches(table: pa.Table, rules: BatchRules) -> pa.Table:
     # Room for a batch per row: what is never written costs no memory.
     batches = np.empty(table.num_rows, layout.BATCH)
     rows = layout.Rows(type_, event, receive, size, verdicts, links)
-    count = kernel.batch_rows(_numbers(rules), rows, batches, np.zeros(1, layout.CURSOR), ends)
+    count = kernel.batch_rows(numbers_of(rules), rows, batches, np.zeros(1, layout.CURSOR), ends)
     numbers = links["batch"]
     if len(keys) > 1:
         verdicts, numbers = _scattered(verdicts, order), _scattered(numbers, order)
@@ -59,7 +59,8 @@ def _scattered(values: NDArray[Any], order: NDArray[np.int32]) -> NDArray[Any]:
     return scattered
 
 
-def _numbers(rules: BatchRules) -> layout.Numbers:
+def numbers_of(rules: BatchRules) -> layout.Numbers:
+    """The rules as the kernel takes them."""
     return layout.Numbers(
         rules.window_us,
         rules.max_delay_us,
