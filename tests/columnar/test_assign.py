@@ -142,7 +142,6 @@ def test_the_table_given_is_not_changed() -> None:
         ({"receive_time": pa.array([2**62] * 3).cast(MOMENT)}, "the years 1000 to 9000; row 0 has 4611686018427387904"),
         ({"size": pa.array([1, -2, 3])}, "column size must lie between 0 and 4611686018427387904; row 1 has -2"),
         ({"size": pa.array([1.0, 2.0, 3.0])}, "column size must hold whole numbers of bytes, got double"),
-        ({"size": pa.array([1, None, 3])}, "column size must have a value in every row"),
         ({"size": pa.array([2**63] * 3, pa.uint64())}, "column size"),
         ({"verdict": pa.array(["?"] * 3)}, "the table already has a column verdict"),
     ],
@@ -157,6 +156,13 @@ def test_a_column_that_is_there_twice_is_refused() -> None:
     table = good().append_column("key", pa.array(["a", "b", "c"]))
     with pytest.raises(InvalidTable, match="more than one column key"):
         assign_batches(table, RULES)
+
+
+def test_a_size_may_be_missing_where_no_rule_needs_it() -> None:
+    table = good(size=pa.array([1, None, 3]))
+    assert assign_batches(table, RULES).column("size") == table.column("size")
+    with pytest.raises(InvalidTable, match="column size must have a value in every row; 1 are null, first row 1"):
+        assign_batches(table, BatchRules(max_bytes=10))
 
 
 def test_max_bytes_needs_sizes() -> None:

@@ -1,31 +1,26 @@
 import json
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
-import pyarrow.json as pa_json
-import pyarrow.parquet as pa_parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from batchline.columnar.columns import MOMENT
 from batchline.core.batcher import EventTimeBatcher
 from batchline.core.measurement import Measurement
-from batchline.errors import InvalidFile, InvalidRules
-from batchline.sources import sample
-from batchline.sources.sample import CAUSES, FORMATS, Fleet, describe, sample_fleet, write_sample
+from batchline.errors import InvalidRules
+from batchline.sources.sample import CAUSES, Fleet, describe, sample_fleet
 
 #: Nothing goes wrong here; a test adds the one fault it is about.
 FLAWLESS = Fleet(devices=10, minutes=1, slow=0, duplicates=0, conflicts=0, loss=0, skewed=0, outages=0)
 SMALL = Fleet(devices=20, minutes=0.5)
-MOMENT = pa.timestamp("us", tz="UTC")
 COLUMNS: dict[str, pa.DataType] = {
     "key": pa.string(),
     "type": pa.string(),
@@ -95,10 +90,8 @@ def test_the_columns_are_those_of_a_measurement_and_what_was_done_to_it() -> Non
     assert all(column.null_count == 0 for column in table.columns)
 
 
-def test_the_same_fleet_gives_the_same_file_to_the_byte(tmp_path: Path) -> None:
-    first = write_sample(sample_fleet(SMALL), tmp_path / "first")
-    second = write_sample(sample_fleet(replace(SMALL)), tmp_path / "second")
-    assert first.read_bytes() == second.read_bytes()
+def test_the_same_fleet_gives_the_same_table() -> None:
+    assert sample_fleet(SMALL).equals(sample_fleet(replace(SMALL)))
 
 
 def test_another_seed_gives_another_table() -> None:
@@ -328,85 +321,6 @@ def test_an_empty_sample_is_described_too() -> None:
     summary = describe(sample_fleet(Fleet(devices=0)))
     assert summary["first_event_time"] is summary["last_event_time"] is None
     assert summary["causes"] == dict.fromkeys(CAUSES, 0)
-
-
-# Files
-
-
-def read_back(path: Path) -> pa.Table:
-    if path.suffix == ".parquet":
-        return pa_parquet.read_table(path)
-    if path.suffix == ".csv":
-        return pa_csv.read_csv(path, convert_options=pa_csv.ConvertOptions(column_types=SCHEMA))
-    return pa_json.read_json(path, parse_options=pa_json.ParseOptions(explicit_schema=SCHEMA))
-
-
-@pytest.mark.parametrize("file_format", FORMATS)
-def test_a_file_reads_back_as_the_table(file_format: str, tmp_path: Path) -> None:
-    table = sample_fleet(SMALL)
-    path = write_sample(table, tmp_path / "new" / "folder", file_format)
-    assert path == tmp_path / "new" / "folder" / f"measurements.{file_format}"
-    assert read_back(path).equals(table)
-    assert list(path.parent.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("file_format", ["csv", "jsonl"])
-def test_lines_are_written_the_same_however_they_are_cut(
-    file_format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = sample_fleet(SMALL)
-    whole = write_sample(table, tmp_path / "whole", file_format).read_bytes()
-    monkeypatch.setattr(sample, "ROWS_AT_ONCE", 7)
-    assert write_sample(table, tmp_path / "cut", file_format).read_bytes() == whole
-
-
-def test_lines_carry_iso_times_in_utc_with_microseconds(tmp_path: Path) -> None:
-    table = sample_fleet(replace(FLAWLESS, start=datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))))
-    first: dict[str, Any] = table.to_pylist()[0]
-    row = json.loads(write_sample(table, tmp_path, "jsonl").read_text().splitlines()[0])
-    assert row["event_time"] == f"{first['event_time']:%Y-%m-%dT%H:%M:%S.%fZ}"
-    assert row["event_time"].startswith("2026-01-01T00:00:0")
-    assert row["receive_time"] == f"{first['receive_time']:%Y-%m-%dT%H:%M:%S.%fZ}"
-
-
-@pytest.mark.parametrize(("file_format", "content"), [("jsonl", ""), ("csv", sample.CSV[0])])
-def test_an_empty_sample_is_an_empty_file(file_format: str, content: str, tmp_path: Path) -> None:
-    assert write_sample(sample_fleet(Fleet(devices=0)), tmp_path, file_format).read_text() == content
-
-
-def test_an_earlier_sample_is_replaced(tmp_path: Path) -> None:
-    write_sample(sample_fleet(SMALL), tmp_path)
-    table = sample_fleet(FLAWLESS)
-    assert read_back(write_sample(table, str(tmp_path))).equals(table)
-
-
-def test_an_unknown_format_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(InvalidFile, match=r"one of parquet, jsonl, csv, got 'xml'"):
-        write_sample(sample_fleet(FLAWLESS), tmp_path / "never", "xml")
-    assert not (tmp_path / "never").exists()
-
-
-def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("mine")
-    with pytest.raises(InvalidFile, match=r"taken/measurements\.parquet cannot be written: .*exists"):
-        write_sample(sample_fleet(FLAWLESS), tmp_path / "taken")
-    assert (tmp_path / "taken").read_text() == "mine"
-
-
-def test_a_write_that_fails_leaves_the_earlier_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write_sample(sample_fleet(FLAWLESS), tmp_path, "csv")
-    before = path.read_bytes()
-
-    def fill_the_disk(_column: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(sample, "_text", fill_the_disk)
-    with pytest.raises(InvalidFile, match="No space left"):
-        write_sample(sample_fleet(SMALL), tmp_path, "csv")
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
 
 
 # Fleets that cannot be

@@ -101,7 +101,7 @@ def receive_us_of(table: pa.Table) -> NDArray[np.int64]:
 
 
 def sizes_of(table: pa.Table, max_bytes: int | None) -> NDArray[np.int64]:
-    """The sizes; all 0 where the table has none and no rule needs them."""
+    """The sizes; one that is not there is 0 where no rule needs it."""
     if "size" not in table.column_names:
         if max_bytes is not None:
             raise InvalidTable("max_bytes is set, so the table needs a column size")
@@ -109,6 +109,8 @@ def sizes_of(table: pa.Table, max_bytes: int | None) -> NDArray[np.int64]:
     column = table.column("size")
     if not pa.types.is_integer(column.type):
         raise InvalidTable(f"column size must hold whole numbers of bytes, got {column.type}")
+    if max_bytes is None:
+        column = column.fill_null(0)
     _check_nulls(column, "size")
     try:
         values = _numpy(column.cast(pa.int64()), pa.int64())

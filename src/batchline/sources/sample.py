@@ -6,24 +6,21 @@
 A device draws from its own seed, (seed, device number): a larger fleet contains the smaller one.
 """
 
-import os
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pa_parquet
 from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
 
+from batchline.columnar.columns import MOMENT
 from batchline.core.moment import us_of
-from batchline.errors import InvalidFile, InvalidRules
+from batchline.errors import InvalidRules
 
-__all__ = ["CAUSES", "FORMATS", "Fleet", "describe", "sample_fleet", "write_sample"]
+__all__ = ["CAUSES", "Fleet", "describe", "sample_fleet"]
 
 #: What was done to a reading: one thing at most, so that it explains what the batcher answers.
 CAUSES: Final = ("normal", "slow", "duplicate", "conflict", "skewed", "burst")
@@ -44,14 +41,6 @@ OFFLINE_FOR: Final = (0.05, 0.2)
 BURST_GAP_US: Final = 500.0  # mean, between two buffered readings on reconnect
 GOLDEN: Final = (5**0.5 - 1) / 2
 PAYLOAD: Final = '{"device":"","type":"","time":"2026-11-15T00:00:00.000000Z","value":}'
-MOMENT: Final = pa.timestamp("us", tz="UTC")
-
-#: What a file of lines starts with, and its line; a % stands for the next column. The fleet's words need no escaping.
-CSV = ("key,type,event_time,receive_time,size,value,sequence,cause\n", "%,%,%Z,%Z,%,%,%,%\n")
-JSONL = '{"key":"%","type":"%","event_time":"%Z","receive_time":"%Z","size":%,"value":%,"sequence":%,"cause":"%"}\n'
-LINES: Final = {"jsonl": ("", JSONL), "csv": CSV}
-FORMATS: Final = ("parquet", *LINES)
-ROWS_AT_ONCE: Final = 65_536
 
 #: What the kinds of device measure: kind, type, mean, daily swing, noise, decimals.
 SENSORS: Final = (
@@ -260,41 +249,3 @@ def describe(table: pa.Table) -> dict[str, Any]:
         "last_event_time": pc.max(table["event_time"]).as_py(),
         "causes": {cause: pc.sum(pc.equal(causes, pa.scalar(cause)), min_count=0).as_py() for cause in CAUSES},
     }
-
-
-def write_sample(table: pa.Table, directory: Path | str, file_format: str = "parquet") -> Path:
-    """Writes a sample as `measurements.<format>`, whole or not at all, and says where."""
-    if file_format not in FORMATS:
-        raise InvalidFile(f"the format must be one of {', '.join(FORMATS)}, got {file_format!r}")
-    path = Path(directory) / f"measurements.{file_format}"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write(table, partial, file_format)
-        partial.replace(path)
-    except OSError as error:
-        raise InvalidFile(f"{path} cannot be written: {error}") from error
-    finally:
-        with suppress(OSError):
-            partial.unlink()
-    return path
-
-
-def _write(table: pa.Table, path: Path, file_format: str) -> None:
-    if file_format == "parquet":
-        pa_parquet.write_table(table, path)
-        return
-    header, line = LINES[file_format]
-    *before, end = line.split("%")
-    with path.open("wb") as file:
-        file.write(header.encode())
-        for batch in table.to_batches(ROWS_AT_ONCE):
-            pieces: Any = [part for pair in zip(before, map(_text, batch.columns), strict=True) for part in pair]
-            file.write(pc.binary_join_element_wise(*pieces, end, "").buffers()[2])
-
-
-def _text(column: Any) -> Any:
-    if column.type != MOMENT:
-        return column.cast(pa.string())
-    # Without its zone, which is UTC, a moment is written ten times as fast.
-    return pc.binary_replace_slice(column.view(pa.timestamp("us")).cast(pa.string()), 10, 11, "T")

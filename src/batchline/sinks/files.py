@@ -1,0 +1,77 @@
+"""Results as files: each is there whole or not at all, and an earlier one stays until the new one is safe on disk."""
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+
+from batchline.errors import InvalidFile
+from batchline.sinks.lines import write_csv, write_json_lines
+
+__all__ = ["FORMATS", "write_table", "write_text"]
+
+
+def _write_parquet(table: pa.Table, file: IO[bytes]) -> None:
+    pa_parquet.write_table(table, file)
+
+
+#: How a table is written, by the suffix of its file.
+FORMATS: Final[Mapping[str, Callable[[pa.Table, IO[bytes]], None]]] = {
+    ".parquet": _write_parquet,
+    ".jsonl": write_json_lines,
+    ".csv": write_csv,
+}
+
+
+def write_table(table: pa.Table, path: Path) -> Path:
+    """Writes a table as Parquet, JSON lines or CSV, as the file's suffix says, and returns its path."""
+    write = FORMATS.get(path.suffix.lower())
+    if write is None:
+        raise InvalidFile(f"{path} must end with one of {', '.join(FORMATS)} to be written, got {path.suffix!r}")
+    names = table.column_names
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise InvalidFile(f"{path} cannot be written: the table has more than one column {', '.join(twice)}")
+    with _new_file(path) as file:
+        write(table, file)
+    return path
+
+
+def write_text(text: str, path: Path) -> Path:
+    """Writes a text, UTF-8, whatever the file's suffix, and returns its path."""
+    with _new_file(path) as file:
+        file.write(text.encode())
+    return path
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file under a passing name in the same directory, renamed to its own once it is complete and on disk."""
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        _sync_directory(path.parent)
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidFile(f"{path} cannot be written: {error}") from error
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+
+
+def _sync_directory(directory: Path) -> None:
+    """A name is on disk only when its directory is."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,65 @@
+"""Times: ISO-8601 texts with a zone and Arrow's timestamps, by column; one by one only where Arrow is in doubt."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from batchline.columnar.columns import MOMENT
+from batchline.core.moment import us_of
+
+__all__ = ["EARLIEST_US", "EXPECTED", "LATEST_US", "moments_from_texts", "moments_from_timestamps"]
+
+EXPECTED: Final = "a time with a zone such as 2026-11-15T12:00:00.000Z"
+#: The moments that a `datetime` can be.
+EARLIEST_US: Final = us_of(datetime.min.replace(tzinfo=UTC))
+LATEST_US: Final = us_of(datetime.max.replace(tzinfo=UTC))
+US_PER: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+#: A fraction finer than microseconds, which Arrow refuses.
+FINER: Final = r"(\.\d{6})\d{1,3}(Z|[+-])"
+#: What Arrow reads without fail; for one text that it cannot read it refuses the column.
+SURE: Final = (
+    r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])[T ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?"
+    r"(Z|[+-]([01]\d|2[0-3]):?[0-5]\d)$"
+)
+#: All that is read: as Arrow does, minutes, seconds and the minutes of the zone may be left out.
+TIME: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]([01]\d|2[0-3])(:\d\d(:\d\d(\.\d{1,9})?)?)?(Z|[+-]([01]\d|2[0-3])(:?[0-5]\d)?)", re.ASCII
+)
+
+
+def moments_from_texts(texts: Any) -> Any:
+    """The moments that texts tell, null where a text is none; what is finer than a microsecond is cut off."""
+    try:
+        return texts.cast(MOMENT)
+    except pa.ArrowInvalid:
+        texts = pc.replace_substring_regex(texts, FINER, r"\1\2")
+        sure = pc.fill_null(pc.match_substring_regex(texts, SURE), True)
+    doubtful = pc.invert(sure).combine_chunks()
+    moments = pc.if_else(sure, texts, pa.scalar(None, texts.type)).cast(MOMENT)
+    singly = [_us(text) for text in texts.filter(doubtful).to_pylist()]
+    return pc.replace_with_mask(moments, doubtful, pa.array(singly, pa.int64()).cast(MOMENT))
+
+
+def _us(text: str) -> int | None:
+    if not TIME.fullmatch(text):
+        return None
+    try:
+        return us_of(datetime.fromisoformat(text))
+    except ValueError:  # the 30th of February
+        return None
+
+
+def moments_from_timestamps(column: Any) -> Any:
+    """Timestamps with a zone as moments; those that no `datetime` can be stay outside its bounds."""
+    unit = column.type.unit
+    if unit == "ns":
+        return pc.floor_temporal(column.cast(pa.timestamp("ns", "UTC")), unit="microsecond").cast(MOMENT)
+    factor = US_PER[unit]
+    # Bounded first, so that the multiplication cannot overflow.
+    least, most = EARLIEST_US // factor - 1, LATEST_US // factor + 1
+    bounded = pc.max_element_wise(column.cast(pa.int64()), least, skip_nulls=False)
+    return pc.multiply(pc.min_element_wise(bounded, most, skip_nulls=False), factor).cast(MOMENT)
