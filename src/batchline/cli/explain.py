@@ -84,7 +84,9 @@ def rows_since(rows: "pa.Table", from_us: int) -> "pa.Table":
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    moment = pa.scalar(from_us, pa.timestamp("us", "UTC"))
+    from batchline.columnar.columns import MOMENT
+
+    moment = pa.scalar(from_us, MOMENT)
     until = pc.coalesce(rows.column("batch_end"), rows.column("receive_time"))
     return rows.filter(pc.greater(until, moment))
 

@@ -11,13 +11,25 @@ from batchline.core.measurement import LARGEST_SIZE
 from batchline.core.moment import EARLIEST_RECEIVE_US, LATEST_RECEIVE_US
 from batchline.errors import InvalidTable
 
-__all__ = ["MOMENT", "NEEDED", "check_names", "codes_of", "frozen", "receive_us_of", "sizes_of", "us_of"]
+__all__ = [
+    "MOMENT",
+    "NEEDED",
+    "US_PER",
+    "check_names",
+    "codes_of",
+    "frozen",
+    "is_text",
+    "receive_us_of",
+    "sizes_of",
+    "us_of",
+]
 
 #: A moment in every table of ours.
 MOMENT: Final = pa.timestamp("us", "UTC")
 #: The columns that stage 1 cannot do without.
 NEEDED: Final = ("key", "type", "event_time", "receive_time")
-PER_MICROSECOND: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
+#: The microseconds in the units of Arrow that are not finer.
+US_PER: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 MOST_ROWS: Final = 2**31 - 1
 
 
@@ -39,11 +51,16 @@ def check_names(table: Any, added: tuple[str, ...]) -> None:
         raise InvalidTable(f"the table has more than one column {', '.join(twice)}")
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds strings, in whichever form."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
 def codes_of(table: pa.Table, name: str) -> tuple[NDArray[np.int32], pa.Array]:
     """A column of strings as numbers, and the string that each number stands for."""
     column = table.column(name)
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
+    if not is_text(column.type):
         raise InvalidTable(f"column {name} must hold strings, got {column.type}")
     encoded = _encode(column)
     _check_nulls(encoded, name)
@@ -88,7 +105,7 @@ def us_of(table: pa.Table, name: str) -> NDArray[np.int64]:
     values: NDArray[np.int64] = _numpy(column, pa.int64())
     if kind.unit == "ns":
         return frozen(values // 1_000)
-    factor = PER_MICROSECOND[kind.unit]
+    factor = US_PER[kind.unit]
     _check_range(values, name, -(2**63) // factor + 1, (2**63 - 1) // factor)
     return values if factor == 1 else frozen(values * factor)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from batchline.columnar.columns import MOMENT
 from batchline.core.batch import Verdict
 from batchline.errors import InvalidInput, InvalidTable
 
@@ -128,7 +129,7 @@ def _rows_of(table: pa.Table, key: str) -> pa.Table:
     if missing:
         raise InvalidTable(f"expected a table after assign_batches, without the columns {', '.join(missing)}")
     texts = {name: table[name].cast(pa.string()) for name in TEXTS}
-    times = {name: table[name].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()) for name in TIMES}
+    times = {name: table[name].cast(MOMENT).cast(pa.int64()) for name in TIMES}
     rows = pa.table({**texts, **times})
     return rows.filter(pc.equal(rows["key"], pa.scalar(key)))
 

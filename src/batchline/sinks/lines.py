@@ -8,6 +8,7 @@ from typing import IO, Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from batchline.columnar.columns import is_text
 from batchline.core.moment import us_of
 from batchline.errors import InvalidFile
 
@@ -25,7 +26,6 @@ NUMBERS: Final[tuple[Test, ...]] = (
     pa.types.is_boolean,
     pa.types.is_null,
 )
-WORDS: Final[tuple[Test, ...]] = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 #: What needs quotes, but no escaping.
 PLAIN: Final[tuple[Test, ...]] = (pa.types.is_date, pa.types.is_time)
 
@@ -65,7 +65,7 @@ def _json(name: str, column: Any) -> Any:
         column = pc.if_else(pc.is_finite(column), column, pa.scalar(None, kind))
     text = _text(name, column)
     if not _is_number(kind):
-        text = _escaped(text) if _is_words(kind) else pc.binary_join_element_wise('"', text, '"', "")
+        text = _escaped(text) if is_text(kind) else pc.binary_join_element_wise('"', text, '"', "")
     return pc.fill_null(text, "null")
 
 
@@ -78,7 +78,7 @@ def _escaped(text: Any) -> Any:
 
 def _csv(name: str, column: Any) -> Any:
     text = _text(name, column)
-    return pc.fill_null(_quoted(text) if _is_words(column.type) else text, "")
+    return pc.fill_null(_quoted(text) if is_text(column.type) else text, "")
 
 
 def _quoted(text: Any) -> Any:
@@ -96,18 +96,13 @@ def _text(name: str, column: Any) -> Any:
         return _moment(name, column)
     if pa.types.is_floating(kind):
         return _float(column)
-    if _is_number(kind) or _is_words(kind) or any(is_a(kind) for is_a in PLAIN):
+    if _is_number(kind) or is_text(kind) or any(is_a(kind) for is_a in PLAIN):
         return column.cast(pa.string())
     raise InvalidFile(f"column {name} of type {kind} cannot be written as text; Parquet can hold it")
 
 
 def _is_number(kind: pa.DataType) -> bool:
     return any(is_a(kind) for is_a in NUMBERS)
-
-
-def _is_words(kind: pa.DataType) -> bool:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return any(is_a(kind) for is_a in WORDS)
 
 
 def _moment(name: str, column: Any) -> Any:

@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
+from batchline.columnar.columns import is_text
 from batchline.errors import InvalidFile
 from batchline.sources.files.headers import check_header
 from batchline.sources.files.pieces import Names, Piece
 from batchline.sources.files.times import EXPECTED
-from batchline.sources.files.values import is_text, plain
+from batchline.sources.files.values import plain
 
 __all__ = ["parquet_pieces"]
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batchline.columnar.columns import MOMENT
+from batchline.columnar.columns import MOMENT, US_PER
 from batchline.core.moment import us_of
 
 __all__ = ["EARLIEST_US", "EXPECTED", "LATEST_US", "moments_from_texts", "moments_from_timestamps"]
@@ -16,7 +16,6 @@ EXPECTED: Final = "a time with a zone such as 2026-11-15T12:00:00.000Z"
 #: The moments that a `datetime` can be.
 EARLIEST_US: Final = us_of(datetime.min.replace(tzinfo=UTC))
 LATEST_US: Final = us_of(datetime.max.replace(tzinfo=UTC))
-US_PER: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 #: A fraction finer than microseconds, which Arrow refuses.
 FINER: Final = r"(\.\d{6})\d{1,3}(Z|[+-])"

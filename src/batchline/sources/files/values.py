@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batchline.columnar.columns import NEEDED
+from batchline.columnar.columns import NEEDED, is_text
 from batchline.core.measurement import LARGEST_SIZE
 from batchline.core.moment import EARLIEST_RECEIVE_US, LATEST_RECEIVE_US
 from batchline.sources.files.pieces import Names
 from batchline.sources.files.times import EARLIEST_US, EXPECTED, LATEST_US, moments_from_texts, moments_from_timestamps
 
-__all__ = ["NAMEABLE", "SIZE_RULE", "is_text", "measurements_of", "plain", "rest_of", "shown_value"]
+__all__ = ["NAMEABLE", "SIZE_RULE", "measurements_of", "plain", "rest_of", "shown_value"]
 
 #: The columns of ours that may have another name in a file.
 NAMEABLE: Final = (*NEEDED, "size")
@@ -40,12 +40,6 @@ def rest_of(columns: Iterable[str], names: Names) -> list[str]:
     """The columns of a file that are none of ours."""
     used = set(names.values())
     return [name for name in columns if name not in used]
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds texts, in whichever form."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _text(raw: pa.Table, name: str, names: Names, reasons: Reasons) -> Any:
