@@ -21,7 +21,7 @@ WHOLE = "size must be a whole number of bytes from 0 to 2**62"
 LENGTH = len(line())
 MALFORMED = {
     "{": "not JSON: Expecting property name enclosed in double quotes at column 2",
-    '{"key": "a",}': "not JSON: Expecting property name enclosed in double quotes at column 13",
+    '{"key" "a"}': "not JSON: Expecting ':' delimiter at column 8",
     "pump-1,flow": "not JSON: Expecting value at column 1",
     f"{line()}{line()}": f"not JSON: Extra data at column {LENGTH + 1}",
     line()[:-1]: f"not JSON: Expecting ',' delimiter at column {LENGTH}",
