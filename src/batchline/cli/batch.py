@@ -70,8 +70,8 @@ def show(summary: dict[str, Any], rules: BatchRules, took_seconds: float) -> Non
     spans = " · ".join(f"{name} {span_text(getattr(rules, name))}" for name in ("window", "max_delay", "leap_limit"))
     verdicts = {"batched": summary["batched"]} | summary["rejected"]
     screen.out.print(f"[dim]{spans.replace('_', ' ')} · anchor {rules.anchor}[/]")
-    screen.out.print(screen.counts(f"{summary['read']:,} read", verdicts))
-    screen.out.print(screen.counts(f"{summary['batches']:,} batches closed by", summary["closed"]))
+    screen.out.print(screen.counts(f"{summary['read']:,} read", verdicts), "")
+    screen.out.print(screen.counts(f"{summary['batches']:,} batches closed by", summary["closed"]), "")
     fill = summary["batched"] / (summary["batches"] or 1)
     rate = summary["read"] / took_seconds if took_seconds else 0
     screen.out.print(

@@ -61,8 +61,9 @@ def steps() -> Iterator[Any]:
 
         def watch(step: str, done: int, total: int) -> None:
             if step not in tasks:
-                tasks[step] = progress.add_task(step, total=total)
-            progress.update(tasks[step], completed=done)
+                tasks[step] = progress.add_task(step, total=None)
+            # A step that cannot say how far it is shows that it moves.
+            progress.update(tasks[step], completed=done, total=total if done or total > 1 else None)
 
         yield watch
 
