@@ -5,6 +5,7 @@
 What is read is never lost: every line ends in exactly one of the three.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from batchline.columnar import assign_batches
+from batchline.columnar.assign import ADDED
 from batchline.columnar.batches import batches_of, counts_of
 from batchline.columnar.order import in_receive_order
 from batchline.core.batch_rules import BatchRules
-from batchline.errors import InvalidFile
-from batchline.sinks.files import write_table, write_text
-from batchline.sources.files import MALFORMED, files_of, read_measurements
+from batchline.sinks.files import remove_file, write_table, write_text
+from batchline.sources.files import MALFORMED, Reading, files_of, read_measurements
 
-__all__ = ["Batched", "Watch", "batch_files", "batch_table", "write_batched"]
+__all__ = ["Batched", "Watch", "batch_reading", "batch_table", "read_files", "write_batched"]
 
 #: Told how far a step has come: its name, how much is done, and how much there is to do.
 Watch = Callable[[str, int, int], None]
@@ -52,7 +53,7 @@ class Batched:
     def rejected(self) -> pa.Table:
         """The measurements that are in none, with the reason as their verdict."""
         rejected = self.assigned.filter(pc.not_equal(self.assigned.column("verdict"), "batched"))
-        return rejected.drop_columns(["batch_id", "batch_start", "batch_end", "closed_at", "close_reason"])
+        return rejected.drop_columns([name for name in ADDED if name != "verdict"])
 
     def summary(self) -> dict[str, Any]:
         """The figures of the run, as plain data."""
@@ -71,21 +72,8 @@ class Batched:
         }
 
 
-def batch_table(table: pa.Table, rules: BatchRules, order: Sequence[str] = ()) -> Batched:
-    """A table of measurements, in any order, through the batcher."""
-    assigned = assign_batches(in_receive_order(table, order), rules)
-    return Batched(rules, assigned, batches_of(assigned), MALFORMED.empty_table())
-
-
-def batch_files(
-    path: Path,
-    rules: BatchRules,
-    *,
-    names: Mapping[str, str],
-    order: Sequence[str] = (),
-    watch: Watch = unwatched,
-) -> Batched:
-    """The measurements of a file or directory through the batcher."""
+def read_files(path: Path, names: Mapping[str, str], watch: Watch = unwatched) -> Reading:
+    """The measurements of a file or directory, and the lines that are none."""
     files = files_of(path)
     total = sum(file.stat().st_size for file in files)
     done = 0
@@ -95,7 +83,11 @@ def batch_files(
         done += count
         watch("reading", done, total)
 
-    reading = read_measurements(files, names, on_bytes)
+    return read_measurements(files, names, on_bytes)
+
+
+def batch_reading(reading: Reading, rules: BatchRules, order: Sequence[str] = (), watch: Watch = unwatched) -> Batched:
+    """Measurements, in any order, through the batcher."""
     watch("ordering", 0, 1)
     ordered = in_receive_order(reading.table, order)
     watch("ordering", 1, 1)
@@ -106,21 +98,22 @@ def batch_files(
     return Batched(rules, assigned, batches, reading.malformed)
 
 
-def write_batched(batched: Batched, directory: Path, summary: str, watch: Watch = unwatched) -> list[Path]:
+def batch_table(table: pa.Table, rules: BatchRules) -> Batched:
+    """A table of measurements through the batcher."""
+    return batch_reading(Reading(table, MALFORMED.empty_table()), rules)
+
+
+def write_batched(batched: Batched, summary: Mapping[str, Any], directory: Path, watch: Watch = unwatched) -> None:
     """Write the results into a directory; its summary is removed first and written last: where it is, all is."""
-    if directory.exists() and not directory.is_dir():
-        raise InvalidFile(f"{directory} is a file; expected a directory to write the results to")
-    (directory / "summary.json").unlink(missing_ok=True)
+    remove_file(directory / "summary.json")
     tables = {
         "batched.parquet": batched.accepted,
         "batches.parquet": batched.batches,
         "rejected.parquet": batched.rejected,
         "malformed.jsonl": batched.malformed,
     }
-    written = []
     for done, (name, table) in enumerate(tables.items()):
         watch("writing", done, len(tables))
-        written.append(write_table(table, directory / name))
-    written.append(write_text(summary, directory / "summary.json"))
+        write_table(table, directory / name)
+    write_text(json.dumps(summary, indent=2), directory / "summary.json")
     watch("writing", len(tables), len(tables))
-    return written

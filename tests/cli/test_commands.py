@@ -151,8 +151,10 @@ def test_a_wrong_span_is_a_wrong_command_line(small: Path, batchline: Call, tmp_
 
 def test_results_are_not_written_over_a_file(small: Path, batchline: Call, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    said = batchline("batch", small, "--out", tmp_path / "file")
-    assert said.code == 1
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        said = batchline("batch", small, "--out", out)
+        assert said.code == 1
+        assert "Traceback" not in said.err
     assert (tmp_path / "file").read_text() == "mine"
 
 

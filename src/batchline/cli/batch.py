@@ -45,9 +45,9 @@ def batch(
       batchline batch log.csv --out results --columns key=host,event_time=t
       batchline batch fleet --out results --json | jq .rejected
     """
-    from batchline.flow import batch_files, write_batched
+    from batchline.flow import batch_reading, read_files, write_batched
 
-    rules = options.rules_of(
+    rules = BatchRules(
         window=window, max_delay=max_delay, leap_limit=leap_limit, max_bytes=max_bytes, anchor=anchor, split=split
     )
     names, order_by = options.names_of(columns), options.list_of(order)
@@ -55,9 +55,9 @@ def batch(
         raise InvalidInput(f"--out {out} lies inside the input {path}; the next run would read its own results")
     began = elapsed_seconds()
     with screen.steps() as watch:
-        batched = batch_files(path, rules, names=names, order=order_by, watch=watch)
+        batched = batch_reading(read_files(path, names, watch), rules, order_by, watch)
         summary = batched.summary()
-        write_batched(batched, out, screen.to_json(summary), watch)
+        write_batched(batched, summary, out, watch)
     if json:
         screen.say_json(summary)
     else:

@@ -1,15 +1,17 @@
 """`batchline demo`: the sample fleet through the path, with something to see at the end. `make run` runs it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from batchline import __version__
 from batchline.cli import batch, screen
+from batchline.cli.explain import rows_since
 from batchline.core.batch_rules import BatchRules
 from batchline.core.batcher import EventTimeBatcher
 from batchline.core.measurement import Measurement
+from batchline.core.moment import span_text
 from batchline.errors import BatchlineError
 from batchline.runtime.clock import elapsed_seconds
 
@@ -35,6 +37,8 @@ def demo(
       batchline demo --out demo --devices 1000 --seed 7
     """
     from batchline.flow import batch_table, write_batched
+    from batchline.pictures.svg import svg
+    from batchline.pictures.terminal import draw
     from batchline.sinks.files import write_table, write_text
     from batchline.sources.sample import Fleet, sample_fleet
 
@@ -56,10 +60,10 @@ def demo(
     screen.out.print(f"[green]✓[/] message by message, the library gives the same {replayed:,} batches and ids")
     screen.out.print("[green]✓[/] every message is in exactly one batch, or rejected with a reason\n")
     picture = most_eventful(batched)
-    show_picture(picture)
-    write_batched(batched, out, screen.to_json(summary))
-    drawn = {"windows.svg": svg_of(picture), "index.html": page_of(batched, picture)}
-    for name, text in drawn.items():
+    screen.out.print(draw(picture, screen.out.width))
+    write_batched(batched, summary, out)
+    drawing = svg(picture)
+    for name, text in {"windows.svg": drawing, "index.html": page_of(summary, rules, picture.key, drawing)}.items():
         screen.out.print(f"[dim]see[/] {screen.plain(str(write_text(text, out / name)))}", soft_wrap=True)
 
 
@@ -72,14 +76,15 @@ def replay(batched: "Batched") -> int:
     times = (us_of(table, "event_time").tolist(), receive_us_of(table).tolist())
     rows = zip(*names, *times, range(table.num_rows), strict=True)
     batcher = EventTimeBatcher(batched.rules)
-    verdicts = [batcher.add(Measurement.from_us(*row)).value for row in rows]
+    verdicts = [batcher.add(Measurement.from_us(*row)) for row in rows]
     batcher.flush()
     batches = batcher.closed()
-    ids: list[str | None] = [None] * table.num_rows
-    for one in batches:
-        for message in one.messages:
-            ids[message.payload] = one.id
-    if verdicts != table.column("verdict").to_pylist() or ids != table.column("batch_id").to_pylist():
+    placed = [(message.payload, one.id) for one in batches for message in one.messages]
+    ids = dict(placed)
+    same = [v.value for v in verdicts] == table.column("verdict").to_pylist()
+    same &= [ids.get(row) for row in range(table.num_rows)] == table.column("batch_id").to_pylist()
+    once = len(placed) == len(ids) == sum(verdict.accepted for verdict in verdicts)
+    if not (same and once):
         raise BatchlineError("the plain batcher and the columnar one disagree; please report this with the seed used")
     return len(batches)
 
@@ -88,7 +93,6 @@ def most_eventful(batched: "Batched") -> "WindowsPicture":
     """The stretch of one device in which the most different things happen: rejections by reason, a split."""
     import pyarrow.compute as pc
 
-    from batchline.cli.explain import rows_since
     from batchline.pictures.windows import picture_of
 
     rows, window_us = batched.assigned, batched.rules.window_us
@@ -109,25 +113,10 @@ def most_eventful(batched: "Batched") -> "WindowsPicture":
     return picture_of(rows_since(rows.filter(pc.equal(rows.column("key"), key)), from_us), key, limit=SHOWN)
 
 
-def show_picture(picture: "WindowsPicture") -> None:
-    """The picture in the terminal."""
-    from batchline.pictures.terminal import draw
-
-    screen.out.print(draw(picture, screen.out.width))
-
-
-def svg_of(picture: "WindowsPicture") -> str:
-    """The picture as SVG."""
-    from batchline.pictures.svg import svg
-
-    return svg(picture)
-
-
-def page_of(batched: "Batched", picture: "WindowsPicture") -> str:
+def page_of(summary: dict[str, Any], rules: BatchRules, key: str, drawing: str) -> str:
     """The run as a page."""
     from batchline.pictures.page import Section, page
 
-    summary = batched.summary()
     verdicts = {"batched": summary["batched"]} | summary["rejected"]
     read = summary["read"] or 1
     return page(
@@ -141,16 +130,16 @@ def page_of(batched: "Batched", picture: "WindowsPicture") -> str:
             ),
             Section(
                 f"{summary['batches']:,} batches",
-                "A batch holds what a device measured within 500 ms, one measurement of a type. It stays open for "
-                "400 ms more, for what was held up on its way.",
+                f"A batch holds what a device measured within {span_text(rules.window)}, one measurement of a type. It "
+                f"stays open for {span_text(rules.max_delay)} more, for what was held up on its way.",
                 columns=("closed by", "batches"),
                 rows=[(name, f"{count:,}") for name, count in summary["closed"].items()],
             ),
             Section(
-                f"The windows of {picture.key}",
+                f"The windows of {key}",
                 "Where the most different things happen. A dot is a measurement at the time it was made; the thin line "
                 "from it leads to when it was received.",
-                pictures=[svg_of(picture)],
+                pictures=[drawing],
             ),
         ],
     )

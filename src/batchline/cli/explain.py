@@ -1,6 +1,7 @@
 """`batchline explain`: one key's windows as a picture."""
 
 import difflib
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -43,20 +44,22 @@ def explain(
       batchline explain fleet --key pump-0005 --limit 20 --svg windows.svg
       batchline explain fleet --key pump-0005 --anchor event --split midpoint
     """
-    from batchline.flow import batch_files
+    from batchline.flow import batch_reading, read_files
     from batchline.pictures.svg import svg as draw_svg
     from batchline.pictures.terminal import draw
     from batchline.pictures.windows import picture_of
     from batchline.sinks.files import write_text
 
-    rules = options.rules_of(
+    rules = BatchRules(
         window=window, max_delay=max_delay, leap_limit=leap_limit, max_bytes=max_bytes, anchor=anchor, split=split
     )
     names, order_by = options.names_of(columns), options.list_of(order)
     from_us = moment_us(since) if since else None
     with screen.steps() as watch:
-        batched = batch_files(path, rules, names=names, order=order_by, watch=watch)
-    rows = rows_of(batched.assigned, key)
+        reading = read_files(path, names, watch)
+        # Keys never influence each other: the others need not be batched to draw this one.
+        reading = replace(reading, table=rows_of(reading.table, key))
+        rows = batch_reading(reading, rules, order_by, watch).assigned
     if from_us is not None:
         rows = rows_since(rows, from_us)
     picture = picture_of(rows, key, limit=limit)
@@ -66,14 +69,14 @@ def explain(
         screen.err.print(f"[dim]drawn into {screen.plain(str(svg))}[/]")
 
 
-def rows_of(assigned: "pa.Table", key: str) -> "pa.Table":
+def rows_of(table: "pa.Table", key: str) -> "pa.Table":
     """The rows of a key; one that is not there is named, with those that look like it."""
     import pyarrow.compute as pc
 
-    rows = assigned.filter(pc.equal(assigned.column("key"), key))
+    rows = table.filter(pc.equal(table.column("key"), key))
     if rows.num_rows:
         return rows
-    keys = pc.unique(assigned.column("key")).to_pylist()
+    keys = pc.unique(table.column("key")).to_pylist()
     near = difflib.get_close_matches(key, keys, n=3) or sorted(keys)[:3]
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     raise InvalidInput(f"no measurement of key {key!r} among {len(keys):,} keys{hint}")

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from batchline.core.batch_rules import BatchRules
 from batchline.core.moment import span_of
 from batchline.errors import InvalidInput
 
@@ -62,11 +61,6 @@ Order = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
-
-
-def rules_of(**given: Any) -> BatchRules:
-    """The rules of the command line."""
-    return BatchRules(**given)
 
 
 def names_of(columns: str) -> dict[str, str]:

@@ -36,4 +36,4 @@ def sample(
     screen.out.print(
         f"[bold]{about['rows']:,}[/] measurements of [bold]{about['devices']:,}[/] devices in {screen.plain(str(path))}"
     )
-    screen.out.print(screen.counts("What was done to them", about["causes"], colour="cyan"))
+    screen.out.print(screen.counts("What was done to them", about["causes"]))

@@ -26,13 +26,8 @@ def plain(text: str) -> str:
 
 
 def say_json(data: Mapping[str, Any]) -> None:
-    """Data for a program, on standard output."""
-    sys.stdout.write(to_json(data) + "\n")
-
-
-def to_json(data: Mapping[str, Any]) -> str:
-    """The data as JSON; moments in ISO-8601."""
-    return json.dumps(data, indent=2, default=_iso)
+    """Data for a program, on standard output; moments in ISO-8601."""
+    sys.stdout.write(json.dumps(data, indent=2, default=_iso) + "\n")
 
 
 def _iso(value: object) -> str:
@@ -41,12 +36,12 @@ def _iso(value: object) -> str:
     raise TypeError(f"{value!r} has no form in JSON")
 
 
-def counts(title: str, rows: Mapping[str, int], colour: str = "green") -> Table:
-    """A table of counts with their shares, as bars."""
+def counts(title: str, rows: Mapping[str, int]) -> Table:
+    """A table of counts with their shares, as bars; the first one is the ordinary case."""
     total = sum(rows.values()) or 1
     table = Table(title=title, title_justify="left", box=None, show_header=False, padding=(0, 2, 0, 0))
-    for name, count in rows.items():
-        bar = Bar(size=total, begin=0, end=count, width=30, color=colour if name == "batched" else "yellow")
+    for place, (name, count) in enumerate(rows.items()):
+        bar = Bar(size=total, begin=0, end=count, width=30, color="yellow" if place else "green")
         table.add_row(plain(name), f"[bold]{count:>12,}[/]", f"{count / total:>7.2%}", bar)
     return table
 

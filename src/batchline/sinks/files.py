@@ -13,7 +13,7 @@ import pyarrow.parquet as pa_parquet
 from batchline.errors import InvalidFile
 from batchline.sinks.lines import write_csv, write_json_lines
 
-__all__ = ["FORMATS", "write_table", "write_text"]
+__all__ = ["FORMATS", "remove_file", "write_table", "write_text"]
 
 
 def _write_parquet(table: pa.Table, file: IO[bytes]) -> None:
@@ -47,6 +47,14 @@ def write_text(text: str, path: Path) -> Path:
     with _new_file(path) as file:
         file.write(text.encode())
     return path
+
+
+def remove_file(path: Path) -> None:
+    """Removes a file, if it is there."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise InvalidFile(f"{path} cannot be removed: {error}") from error
 
 
 @contextmanager
