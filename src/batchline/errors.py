@@ -12,6 +12,9 @@
 A message says what was expected and what came.
 """
 
+import difflib
+from collections.abc import Iterable
+
 __all__ = [
     "BatchlineError",
     "InvalidFile",
@@ -21,6 +24,7 @@ __all__ = [
     "InvalidSnapshot",
     "InvalidTable",
     "MissingExtra",
+    "did_you_mean",
 ]
 
 
@@ -54,3 +58,9 @@ class InvalidSnapshot(BatchlineError):
 
 class MissingExtra(BatchlineError):
     """A part of Batchline is not installed; install the extra named."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown word: the known one it looks like, or nothing."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

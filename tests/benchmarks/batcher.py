@@ -95,8 +95,8 @@ def tumble(table: pa.Table) -> None:
 
 def rule_alone(table: pa.Table, by: BatchRules) -> Callable[[], object]:
     """What `assign_batches` does between taking the columns of one key in and giving the answer out."""
-    types, events = columns.codes_of(table, "type")[0], columns.us_of(table, "event_time")
-    receives, sizes = columns.receive_us_of(table), columns.sizes_of(table, None)
+    types, events = columns.codes_of(table, "type")[0], columns.times_of(table, "event_time")
+    receives, sizes = columns.receive_times_of(table), columns.sizes_of(table, None)
     rows, ends = table.num_rows, np.array([table.num_rows])
     answers = np.empty(rows, np.int8), np.empty(rows, layout.LINK)
     taken = layout.Rows(types, events, receives, sizes, *answers)

@@ -77,14 +77,18 @@ def test_closed_hands_each_batch_out_once() -> None:
     assert batcher.closed() == []
 
 
-def test_batches_that_close_together_come_in_order_of_start_over_all_keys() -> None:
+@pytest.mark.parametrize("reason", [CloseReason.FLUSH, CloseReason.TIMEOUT])
+def test_batches_that_close_together_come_in_order_of_start_over_all_keys(reason: CloseReason) -> None:
     batcher = EventTimeBatcher(RULES)
     for key, text in (("z", "a:110@125"), ("b", "a:120@125"), ("z", "a:160@165"), ("a", "a:130@140")):
         batcher.add(message(text, key))
-    batcher.flush()
+    if reason is CloseReason.FLUSH:
+        batcher.flush()
+    else:
+        batcher.advance(at(1_000))
     batches = batcher.closed()
     assert [(b.start_us, b.key) for b in batches] == [(105, "b"), (105, "z"), (120, "a"), (155, "z")]
-    assert {b.close_reason for b in batches} == {CloseReason.FLUSH}
+    assert {b.close_reason for b in batches} == {reason}
 
 
 def test_an_older_receive_time_is_taken_at_the_clock() -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchline.sources.files.times import EARLIEST_US, LATEST_US, moments_from_texts, moments_from_timestamps
+from batchline.core.moment import EARLIEST_US, LATEST_US
+from batchline.sources.files.times import moments_from_texts, moments_from_timestamps
 
 NOON_US = 1_794_744_000_000_000
 HOUR_US = 3_600_000_000

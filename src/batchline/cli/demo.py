@@ -69,11 +69,11 @@ def demo(
 
 def replay(batched: "Batched") -> int:
     """Batch every row again with the plain batcher; how many batches that gave. It must agree to the message."""
-    from batchline.columnar.columns import receive_us_of, us_of
+    from batchline.columnar.columns import receive_times_of, times_of
 
     table = batched.assigned
     names = (table.column(name).to_pylist() for name in ("key", "type"))
-    times = (us_of(table, "event_time").tolist(), receive_us_of(table).tolist())
+    times = (times_of(table, "event_time").tolist(), receive_times_of(table).tolist())
     rows = zip(*names, *times, range(table.num_rows), strict=True)
     batcher = EventTimeBatcher(batched.rules)
     verdicts = [batcher.add(Measurement.from_us(*row)) for row in rows]

@@ -33,8 +33,8 @@ def assign_batches(table: pa.Table, rules: BatchRules) -> pa.Table:
     type_codes, _ = columns.codes_of(table, "type")
     inputs = (
         type_codes,
-        columns.us_of(table, "event_time"),
-        columns.receive_us_of(table),
+        columns.times_of(table, "event_time"),
+        columns.receive_times_of(table),
         columns.sizes_of(table, rules.max_bytes),
     )
     order, ends = kernel.group_by_key(key_codes, len(keys))

@@ -1,5 +1,6 @@
 """The columns a rule needs, taken out of an Arrow table and checked: what is wrong is named before anything runs."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -16,12 +17,13 @@ __all__ = [
     "NEEDED",
     "US_PER",
     "check_names",
+    "check_there",
     "codes_of",
     "frozen",
     "is_text",
-    "receive_us_of",
+    "receive_times_of",
     "sizes_of",
-    "us_of",
+    "times_of",
 ]
 
 #: A moment in every table of ours.
@@ -39,16 +41,22 @@ def check_names(table: Any, added: tuple[str, ...]) -> None:
         raise InvalidTable(f"expected a pyarrow.Table, got {type(table).__name__}")
     if table.num_rows > MOST_ROWS:
         raise InvalidTable(f"expected at most {MOST_ROWS:,} rows in one table, got {table.num_rows:,}")
+    check_there(table, NEEDED)
     names = table.column_names
-    missing = [name for name in NEEDED if name not in names]
-    if missing:
-        raise InvalidTable(f"missing column {', '.join(missing)}; the table has {', '.join(names) or 'no columns'}")
     taken = [name for name in added if name in names]
     if taken:
         raise InvalidTable(f"the table already has a column {', '.join(taken)}, which the result would add")
     twice = [name for name in (*NEEDED, "size") if names.count(name) > 1]
     if twice:
         raise InvalidTable(f"the table has more than one column {', '.join(twice)}")
+
+
+def check_there(table: pa.Table, needed: Iterable[str]) -> None:
+    """The table has the columns that are needed."""
+    names = table.column_names
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise InvalidTable(f"missing column {', '.join(missing)}; the table has {', '.join(names) or 'no columns'}")
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -91,7 +99,7 @@ def _check_nulls(column: pa.ChunkedArray, name: str) -> None:
         )
 
 
-def us_of(table: pa.Table, name: str) -> NDArray[np.int64]:
+def times_of(table: pa.Table, name: str) -> NDArray[np.int64]:
     """A column of times in microseconds since the epoch; finer ones are rounded down."""
     column = table.column(name)
     kind = column.type
@@ -110,9 +118,9 @@ def us_of(table: pa.Table, name: str) -> NDArray[np.int64]:
     return values if factor == 1 else frozen(values * factor)
 
 
-def receive_us_of(table: pa.Table) -> NDArray[np.int64]:
+def receive_times_of(table: pa.Table) -> NDArray[np.int64]:
     """The receive times in microseconds since the epoch."""
-    values = us_of(table, "receive_time")
+    values = times_of(table, "receive_time")
     _check_range(values, "receive_time", EARLIEST_RECEIVE_US, LATEST_RECEIVE_US, ": the years 1000 to 9000")
     return values
 

@@ -18,13 +18,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from batchline.columnar.layout import Codes, Ints, Numbers, Records, Rows, compiled, inlined, step
+from batchline.core.batch import CloseReason, Verdict
+from batchline.core.batch_rules import ANCHORS
 
 __all__ = ["ANCHOR_CODES", "BATCHED", "CLOSE_REASONS", "VERDICTS", "batch_rows", "group_by_key"]
 
-#: Verdicts, close reasons and anchors by code, in the order of the constants below.
-VERDICTS: Final = ("batched", "late", "future", "duplicate", "oversize")
-CLOSE_REASONS: Final = ("open", "timeout", "full", "flush")
-ANCHOR_CODES: Final = {"arrival": 0, "lookback": 1, "event": 2, "aligned": 3}
+#: The words of the core by code; the constants below are in their order.
+VERDICTS: Final = tuple(verdict.value for verdict in Verdict)
+CLOSE_REASONS: Final = ("open", *(reason.value for reason in CloseReason))
+ANCHOR_CODES: Final = {anchor: code for code, anchor in enumerate(ANCHORS)}
 
 BATCHED, LATE, FUTURE, DUPLICATE, OVERSIZE = 0, 1, 2, 3, 4
 OPEN, TIMEOUT, FULL, FLUSH = 0, 1, 2, 3

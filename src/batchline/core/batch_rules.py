@@ -1,12 +1,11 @@
 """The rules a batcher follows, checked when they are built."""
 
-import difflib
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
 from batchline.core.moment import LONGEST_SPAN_US, span_us
-from batchline.errors import InvalidRules
+from batchline.errors import InvalidRules, did_you_mean
 
 __all__ = ["ANCHORS", "SPLITS", "BatchRules"]
 
@@ -89,6 +88,5 @@ def _check_max_bytes(max_bytes: object) -> None:
 def _check_choice(name: str, choice: object, known: tuple[str, ...]) -> None:
     if choice in known:
         return
-    near = difflib.get_close_matches(str(choice), known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(str(choice), known)
     raise InvalidRules(f"{name} must be one of {', '.join(map(repr, known))}, got {choice!r}{hint}")

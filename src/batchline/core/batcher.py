@@ -27,7 +27,6 @@ class EventTimeBatcher:
             raise InvalidRules(f"expected BatchRules, got {rules!r} ({type(rules).__name__})")
         self.rules = rules or BatchRules()
         self._numbers = RuleNumbers(self.rules)
-        self._needs_size = self.rules.max_bytes is not None
         self._streams: dict[str, OpenBatches] = {}
         self._closed: list[Batch] = []
         #: What `advance` has promised: no message of any key is received before this.
@@ -50,7 +49,7 @@ class EventTimeBatcher:
         elif stream.timeout_us <= now_us:
             stream.close_due(now_us)
         stream.clock_us = now_us
-        verdict = stream.add(message, now_us)
+        verdict = stream.add(message)
         if stream.timeout_us < stream.scheduled_us:
             self._schedule(stream)
         if not stream.batches:
@@ -110,7 +109,7 @@ class EventTimeBatcher:
     def _check(self, message: Measurement) -> None:
         if not isinstance(message, Measurement):
             raise InvalidMeasurement(f"expected a Measurement, got {message!r}")
-        if self._needs_size and message.size is None:
+        if message.size is None and self._numbers.max_bytes is not None:
             raise InvalidMeasurement(f"max_bytes is set, so every measurement needs a size; {message!r} has none")
 
     def _schedule(self, stream: OpenBatches) -> None:

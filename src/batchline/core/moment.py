@@ -6,7 +6,9 @@ from typing import Final
 
 __all__ = [
     "EARLIEST_RECEIVE_US",
+    "EARLIEST_US",
     "LATEST_RECEIVE_US",
+    "LATEST_US",
     "LONGEST_SPAN_US",
     "moment_of",
     "span_of",
@@ -55,6 +57,9 @@ def span_text(span: timedelta) -> str:
     return f"{us // UNITS_US[unit]}{unit}"
 
 
+#: The moments that a `datetime` can be.
+EARLIEST_US: Final = us_of(datetime.min.replace(tzinfo=UTC))
+LATEST_US: Final = us_of(datetime.max.replace(tzinfo=UTC))
 # A window starts at most a delay before a receive time and ends at most a window after it: with receive times and spans
 # in these bounds every time the rule computes is a valid datetime, and fits 64 bits in the compiled form.
 EARLIEST_RECEIVE_US = us_of(datetime(1000, 1, 1, tzinfo=UTC))

@@ -78,9 +78,9 @@ class OpenBatches:
         #: How often a start was used: only a batch closed as full lets one come again.
         self.used: dict[int, int] = {}
 
-    def add(self, message: Measurement, now_us: int) -> Verdict:
-        """Put the message, received at the clock `now_us`, into its batch, or say why it has none."""
-        rules = self.rules
+    def add(self, message: Measurement) -> Verdict:
+        """Put the message, received at the clock, into its batch, or say why it has none."""
+        rules, now_us = self.rules, self.clock_us
         event_us = message.event_us
         if event_us < now_us - rules.max_delay_us:
             return Verdict.LATE
@@ -177,16 +177,14 @@ class OpenBatches:
     def _make_room(self, batch: OpenBatch, message: Measurement, max_bytes: int) -> OpenBatch:
         """Split or close the overflowing batch; the one that takes the message."""
         event_us, room = message.event_us, max_bytes - (message.size or 0)
-        before = sum(m.size or 0 for m in batch.members.values() if m.event_us < event_us)
-        after = sum(m.size or 0 for m in batch.members.values() if m.event_us > event_us)
-        later_us = min((m.event_us for m in batch.members.values() if m.event_us > event_us), default=None)
-        has_before = any(m.event_us < event_us for m in batch.members.values())
-        fits_with_after = has_before and batch.bytes - before <= room
-        fits_with_before = later_us is not None and batch.bytes - after <= room
-        if has_before and (fits_with_after or not fits_with_before):
+        before = [m for m in batch.members.values() if m.event_us < event_us]
+        after = [m for m in batch.members.values() if m.event_us > event_us]
+        fits_with_after = bool(before) and batch.bytes - _bytes_of(before) <= room
+        fits_with_before = bool(after) and batch.bytes - _bytes_of(after) <= room
+        if before and (fits_with_after or not fits_with_before):
             batch = self._split(batch, event_us)
-        if later_us is not None and not fits_with_after:
-            self._split(batch, later_us)
+        if after and not fits_with_after:
+            self._split(batch, min(m.event_us for m in after))
         return batch if batch.bytes <= room else self._replace_full(batch, event_us)
 
     def _replace_full(self, batch: OpenBatch, event_us: int) -> OpenBatch:
@@ -230,3 +228,7 @@ class OpenBatches:
 
 def _event_then_type(message: Measurement) -> tuple[int, str]:
     return message.event_us, message.type
+
+
+def _bytes_of(messages: list[Measurement]) -> int:
+    return sum(message.size or 0 for message in messages)

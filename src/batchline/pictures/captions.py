@@ -18,7 +18,7 @@ __all__ = [
     "names_of",
     "printable",
     "received_text",
-    "span_text",
+    "stretch_text",
 ]
 
 NO_MESSAGES = "no messages"
@@ -53,7 +53,7 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
-def span_text(picture: WindowsPicture) -> str:
+def stretch_text(picture: WindowsPicture) -> str:
     """From when to when, in UTC."""
     return _from_to(picture.first_us, picture.last_us)
 

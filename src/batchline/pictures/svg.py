@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from batchline.pictures.axis import day_text, duration_text
-from batchline.pictures.captions import NO_MESSAGES, counts_text, hidden_text, names_of, received_text, span_text
+from batchline.pictures.captions import NO_MESSAGES, counts_text, hidden_text, names_of, received_text, stretch_text
 from batchline.pictures.elements import element, fitted, text_width, words
 from batchline.pictures.palette import STYLE, type_class
 from batchline.pictures.strips import Strip, strips_of
@@ -74,7 +74,7 @@ def _has_room(picture: WindowsPicture, types: Iterable[str], strip: Strip) -> bo
 def _heading(picture: WindowsPicture) -> Block:
     key = fitted(picture.key, 17, WIDTH - 2 * MARGIN)
     empty = not picture.bars and not picture.rejected
-    told = (span_text, received_text, counts_text, hidden_text)
+    told = (stretch_text, received_text, counts_text, hidden_text)
     shown = [NO_MESSAGES] if empty else [text for text in (tell(picture) for tell in told) if text]
     written = [element("text", words(text), class_="quiet", x=MARGIN, y=34 + 16 * n) for n, text in enumerate(shown)]
     return element("text", words(key), class_="key", x=MARGIN, y=15) + "".join(written), 34 + 16 * len(shown)

@@ -25,7 +25,7 @@ from batchline.pictures.captions import (
     names_of,
     printable,
     received_text,
-    span_text,
+    stretch_text,
 )
 from batchline.pictures.strips import Lane, Strip, lanes_of, strips_of
 from batchline.pictures.windows import Bar, WindowsPicture
@@ -126,7 +126,7 @@ def _heading(picture: WindowsPicture) -> Iterator[Text]:
     if not picture.bars and not picture.rejected:
         yield Text.assemble(key, "  ", NO_MESSAGES)
         return
-    yield Text.assemble(key, "  ", span_text(picture))
+    yield Text.assemble(key, "  ", stretch_text(picture))
     for text, style in ((received_text(picture), ""), (counts_text(picture), ""), (hidden_text(picture), QUIET)):
         if text:
             yield Text(text, style)

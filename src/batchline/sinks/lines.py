@@ -2,21 +2,18 @@
 
 import json
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import IO, Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from batchline.columnar.columns import is_text
-from batchline.core.moment import us_of
+from batchline.core.moment import EARLIEST_US, LATEST_US
 from batchline.errors import InvalidFile
 
 __all__ = ["write_csv", "write_json_lines"]
 
 ROWS_AT_ONCE: Final = 65_536
-EARLIEST_US: Final = us_of(datetime.min.replace(tzinfo=UTC))
-LATEST_US: Final = us_of(datetime.max.replace(tzinfo=UTC))
 Test: TypeAlias = Callable[[pa.DataType], bool]
 #: What stands without quotes.
 NUMBERS: Final[tuple[Test, ...]] = (

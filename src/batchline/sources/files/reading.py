@@ -6,8 +6,7 @@
 Each line becomes a measurement, or is malformed with a reason.
 """
 
-import difflib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from batchline.columnar.columns import MOMENT
-from batchline.errors import InvalidFile, InvalidInput
+from batchline.errors import InvalidFile, InvalidInput, did_you_mean
 from batchline.sources.files.csv_rows import csv_pieces, with_types
 from batchline.sources.files.headers import check_taken
 from batchline.sources.files.joining import join
@@ -86,7 +85,7 @@ def files_of(path: Path) -> list[Path]:
 def _check_file(path: Path) -> None:
     if not path.exists():
         beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise InvalidFile(f"{path} is not there{_did_you_mean(path.name, beside)}")
+        raise InvalidFile(f"{path} is not there{did_you_mean(path.name, beside)}")
     _format_of(path)
 
 
@@ -94,13 +93,8 @@ def _format_of(path: Path) -> _Format:
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         unknown = f"{path} is of an unknown format {suffix!r}" if suffix else f"{path} has no suffix to tell its format"
-        raise InvalidFile(f"{unknown}; the known ones are {', '.join(FORMATS)}{_did_you_mean(suffix, FORMATS)}")
+        raise InvalidFile(f"{unknown}; the known ones are {', '.join(FORMATS)}{did_you_mean(suffix, FORMATS)}")
     return FORMATS[suffix]
-
-
-def _did_you_mean(word: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def read_measurements(
@@ -120,7 +114,7 @@ def _all_names(names: Mapping[str, str]) -> Names:
     for name, theirs in names.items():
         if name not in NAMEABLE:
             raise InvalidInput(
-                f"only {', '.join(NAMEABLE)} can have another name, got {name!r}{_did_you_mean(name, NAMEABLE)}"
+                f"only {', '.join(NAMEABLE)} can have another name, got {name!r}{did_you_mean(name, NAMEABLE)}"
             )
         if not theirs:
             raise InvalidInput(f"expected the file's name for {name}, got {theirs!r}")

@@ -1,21 +1,18 @@
 """Times: ISO-8601 texts with a zone and Arrow's timestamps, by column; one by one only where Arrow is in doubt."""
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from batchline.columnar.columns import MOMENT, US_PER
-from batchline.core.moment import us_of
+from batchline.core.moment import EARLIEST_US, LATEST_US, us_of
 
-__all__ = ["EARLIEST_US", "EXPECTED", "LATEST_US", "moments_from_texts", "moments_from_timestamps"]
+__all__ = ["EXPECTED", "moments_from_texts", "moments_from_timestamps"]
 
 EXPECTED: Final = "a time with a zone such as 2026-11-15T12:00:00.000Z"
-#: The moments that a `datetime` can be.
-EARLIEST_US: Final = us_of(datetime.min.replace(tzinfo=UTC))
-LATEST_US: Final = us_of(datetime.max.replace(tzinfo=UTC))
 
 #: A fraction finer than microseconds, which Arrow refuses.
 FINER: Final = r"(\.\d{6})\d{1,3}(Z|[+-])"

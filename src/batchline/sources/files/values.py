@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 
 from batchline.columnar.columns import NEEDED, is_text
 from batchline.core.measurement import LARGEST_SIZE
-from batchline.core.moment import EARLIEST_RECEIVE_US, LATEST_RECEIVE_US
+from batchline.core.moment import EARLIEST_RECEIVE_US, EARLIEST_US, LATEST_RECEIVE_US, LATEST_US
 from batchline.sources.files.pieces import Names
-from batchline.sources.files.times import EARLIEST_US, EXPECTED, LATEST_US, moments_from_texts, moments_from_timestamps
+from batchline.sources.files.times import EXPECTED, moments_from_texts, moments_from_timestamps
 
 __all__ = ["NAMEABLE", "SIZE_RULE", "measurements_of", "plain", "rest_of", "shown_value"]
 
