@@ -87,7 +87,7 @@ def compiled(function: Any, **options: bool) -> Any:
 
 
 def step(function: Any) -> Any:
-    """Compile a step that allocates nothing, hence need not count references to its arrays, which costs more than the step."""
+    """Compile a step that allocates nothing: counting references to its arrays would cost more than the step."""
     return compiled(function, _nrt=False)
 
 
