@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from batchline import BatchRules, EventTimeBatcher, Measurement
 from batchline.columnar import assign_batches, columns, kernel, layout
-from batchline.columnar.assign import numbers_of
+from batchline.columnar.assign import NEVER_US, keys_of, numbers_of
 from tests.benchmarks.measure import Figures, seconds
 
 MOMENT = pa.timestamp("us", "UTC")
@@ -95,13 +95,16 @@ def tumble(table: pa.Table) -> None:
 
 def rule_alone(table: pa.Table, by: BatchRules) -> Callable[[], object]:
     """What `assign_batches` does between taking the columns of one key in and giving the answer out."""
-    types, events = columns.codes_of(table, "type")[0], columns.times_of(table, "event_time")
-    receives, sizes = columns.receive_times_of(table), columns.sizes_of(table, None)
-    rows, ends = table.num_rows, np.array([table.num_rows])
+    rows = table.num_rows
     answers = np.empty(rows, np.int8), np.empty(rows, layout.LINK)
-    taken = layout.Rows(types, events, receives, sizes, *answers)
-    batches = np.empty(rows, layout.BATCH)
-    return lambda: kernel.batch_rows(numbers_of(by), taken, batches, np.zeros(1, layout.CURSOR), ends)
+    taken = layout.Rows(*columns.inputs_of(table, None), *answers)
+    batches, numbers = np.empty(rows, layout.BATCH), numbers_of(by)
+
+    def batch() -> None:
+        keys, cursors = keys_of(np.array([rows])), np.zeros(1, layout.CURSOR)
+        kernel.batch_rows(numbers, taken, layout.NONE_OPEN, batches, keys, cursors, NEVER_US, True)
+
+    return batch
 
 
 def run(rows: int) -> Figures:

@@ -1,55 +1,102 @@
 """Stage 1 on Arrow columns: a table in, the same table with verdicts and batches out."""
 
-from typing import Any, Final
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from batchline.columnar import columns, kernel, layout
+from batchline.columnar import columns, kernel, layout, sorting
 from batchline.columnar.columns import MOMENT
 from batchline.core.batch_rules import BatchRules
-from batchline.errors import InvalidRules
+from batchline.core.moment import us_of
+from batchline.errors import InvalidInput, InvalidRules
 
-__all__ = ["ADDED", "assign_batches", "numbers_of"]
+__all__ = ["ADDED", "Answers", "answer", "assign_batches", "check_rules", "columns_of", "keys_of", "numbers_of", "us_until", "with_answers"]
 
 #: The columns that the result has beside those of the input.
 ADDED: Final = ("verdict", "batch_id", "batch_start", "batch_end", "closed_at", "close_reason")
+#: No clock has advanced to anywhere.
+NEVER_US: Final = -(2**63)
 MOST_STRING_BYTES: Final = 2**31 - 1
 #: The longest start and ordinal in an id, with the signs before them.
 LONGEST_SUFFIX: Final = len("@-9223372036854775808.2147483647")
 
 
-def assign_batches(table: pa.Table, rules: BatchRules) -> pa.Table:
+def assign_batches(table: pa.Table, rules: BatchRules, until: datetime | None = None) -> pa.Table:
     """The same rows in the same order, plus what became of each and its batch; the input ends with a flush.
 
-    Rows of a key are taken in the table's order, which must be their receive order.
+    Rows of a key are taken in the table's order, which must be their receive order. With `until`, the moment up to
+    which the input is complete, quiet keys advance to it before the flush: what timed out by then says so.
     """
+    check_rules(rules)
+    columns.check_names(table, ADDED)
+    return with_answers(table, answer(table, rules, until_us=us_until(until)))
+
+
+def check_rules(rules: BatchRules) -> None:
+    """What is given as the rules are rules."""
     if not isinstance(rules, BatchRules):
         raise InvalidRules(f"expected BatchRules, got {rules!r} ({type(rules).__name__})")
-    columns.check_names(table, ADDED)
+
+
+def us_until(until: datetime | None) -> int:
+    """The moment up to which the input is complete, in microseconds since the epoch."""
+    try:
+        return NEVER_US if until is None else us_of(until)
+    except (AttributeError, ValueError) as error:
+        raise InvalidInput(f"until expects a datetime with a time zone, got {until!r}") from error
+
+
+class Answers(NamedTuple):
+    """What became of each row of a table: its verdict and the number of its batch; and the batches, and their keys."""
+
+    verdicts: NDArray[np.int8]
+    numbers: NDArray[np.int32]
+    batches: NDArray[np.void]
+    keys: pa.Array
+
+
+def answer(
+    table: pa.Table, rules: BatchRules, order: Sequence[str] | None = None, until_us: int = NEVER_US
+) -> Answers:
+    """Batch the rows of a table that has been checked.
+
+    With `order` they are first sorted within their key: by receive time, these columns, event time and type.
+    """
     key_codes, keys = columns.codes_of(table, "key")
-    type_codes, _ = columns.codes_of(table, "type")
-    inputs = (
-        type_codes,
-        columns.times_of(table, "event_time"),
-        columns.receive_times_of(table),
-        columns.sizes_of(table, rules.max_bytes),
-    )
-    order, ends = kernel.group_by_key(key_codes, len(keys))
-    # One key is in order already. Of many, the columns are brought together first: that is quicker than reading here
-    # and there, for the processor can fetch ahead.
-    type_, event, receive, size = inputs if len(keys) < 2 else (columns.frozen(column[order]) for column in inputs)
+    inputs = columns.inputs_of(table, rules.max_bytes)
+    places, ends = kernel.group_by_key(key_codes, len(keys))
+    if order is not None:
+        sorting.sort_within_keys(places, ends, columns.ranks_of(table, order, inputs))
+    # One key in order is as it should be. Of many, the columns are brought together first: that is quicker than reading
+    # here and there, for the processor can fetch ahead.
+    moved = len(keys) > 1 or order is not None
+    if moved:
+        inputs = columns.Inputs(*(columns.frozen(column[places]) for column in inputs))
     verdicts, links = np.empty(table.num_rows, np.int8), np.empty(table.num_rows, layout.LINK)
     # Room for a batch per row: what is never written costs no memory.
     batches = np.empty(table.num_rows, layout.BATCH)
-    rows = layout.Rows(type_, event, receive, size, verdicts, links)
-    count = kernel.batch_rows(numbers_of(rules), rows, batches, np.zeros(1, layout.CURSOR), ends)
+    rows = layout.Rows(*inputs, verdicts, links)
+    cursors = np.zeros(1, layout.CURSOR)
+    count = kernel.batch_rows(
+        numbers_of(rules), rows, layout.NONE_OPEN, batches, keys_of(ends), cursors, until_us, True
+    )
     numbers = links["batch"]
-    if len(keys) > 1:
-        verdicts, numbers = _scattered(verdicts, order), _scattered(numbers, order)
-    return _with_answers(table, verdicts, numbers, batches[:count], keys)
+    if moved:
+        verdicts, numbers = _scattered(verdicts, places), _scattered(numbers, places)
+    return Answers(verdicts, numbers, batches[:count], keys)
+
+
+def keys_of(ends: NDArray[np.int64]) -> NDArray[np.void]:
+    """Keys with nothing open, as the kernel takes them."""
+    keys = np.zeros(ends.size, layout.KEY)
+    keys["end"] = ends
+    keys["begin"][1:] = keys["restored"][1:] = ends[:-1]
+    return keys
 
 
 def _scattered(values: NDArray[Any], order: NDArray[np.int32]) -> NDArray[Any]:
@@ -71,21 +118,24 @@ def numbers_of(rules: BatchRules) -> layout.Numbers:
     )
 
 
-def _with_answers(
-    table: pa.Table, verdicts: NDArray[np.int8], numbers: NDArray[np.int32], batches: NDArray[np.void], keys: pa.Array
-) -> pa.Table:
+def with_answers(table: pa.Table, answers: Answers) -> pa.Table:
     """The table with the added columns; those of a batch are spread over its rows, and null where there is none."""
-    rejected = verdicts != kernel.BATCHED
-    batch_of_row = pa.array(numbers, mask=rejected if rejected.any() else None)
-    answers = (
-        pa.array(kernel.VERDICTS).take(pa.array(verdicts)),
-        _spread_ids(_ids(batches, keys), batch_of_row),
+    for name, column in zip(ADDED, columns_of(answers), strict=True):
+        table = table.append_column(name, column)
+    return table
+
+
+def columns_of(answers: Answers) -> tuple[Any, ...]:
+    """The added columns, in the order of ADDED."""
+    rejected = answers.verdicts != kernel.BATCHED
+    batch_of_row = pa.array(answers.numbers, mask=rejected if rejected.any() else None)
+    batches = answers.batches
+    return (
+        pa.array(kernel.VERDICTS).take(pa.array(answers.verdicts)),
+        _spread_ids(_ids(batches, answers.keys), batch_of_row),
         *(_moments(batches, name).take(batch_of_row) for name in ("start", "end", "closed_at")),
         pa.array(kernel.CLOSE_REASONS).take(pa.array(batches["reason"])).take(batch_of_row),
     )
-    for name, column in zip(ADDED, answers, strict=True):
-        table = table.append_column(name, column)
-    return table
 
 
 def _moments(batches: NDArray[np.void], name: str) -> pa.Array:

@@ -1,7 +1,7 @@
 """The columns a rule needs, taken out of an Arrow table and checked: what is wrong is named before anything runs."""
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +16,14 @@ __all__ = [
     "MOMENT",
     "NEEDED",
     "US_PER",
+    "Inputs",
     "check_names",
     "check_there",
     "codes_of",
     "frozen",
+    "inputs_of",
     "is_text",
+    "ranks_of",
     "receive_times_of",
     "sizes_of",
     "times_of",
@@ -33,6 +36,15 @@ NEEDED: Final = ("key", "type", "event_time", "receive_time")
 #: The microseconds in the units of Arrow that are not finer.
 US_PER: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 MOST_ROWS: Final = 2**31 - 1
+
+
+class Inputs(NamedTuple):
+    """The columns that the rule compares, as numbers."""
+
+    type: NDArray[np.int32]
+    event: NDArray[np.int64]
+    receive: NDArray[np.int64]
+    size: NDArray[np.int64]
 
 
 def check_names(table: Any, added: tuple[str, ...]) -> None:
@@ -143,6 +155,37 @@ def sizes_of(table: pa.Table, max_bytes: int | None) -> NDArray[np.int64]:
         raise InvalidTable(f"column size must lie between 0 and {LARGEST_SIZE}: {error}") from error
     _check_range(values, "size", 0, LARGEST_SIZE)
     return values
+
+
+def inputs_of(table: pa.Table, max_bytes: int | None) -> Inputs:
+    """The columns that the rule compares; type codes stand in the order of the types themselves."""
+    codes, types = codes_of(table, "type")
+    if len(types):
+        codes = frozen(_rank(types).astype(np.int32)[codes])
+    return Inputs(codes, times_of(table, "event_time"), receive_times_of(table), sizes_of(table, max_bytes))
+
+
+def ranks_of(table: pa.Table, order: Sequence[str], inputs: Inputs) -> NDArray[np.int64]:
+    """What receive order compares, first things first: receive time, the `order` columns, event time, type."""
+    check_there(table, order)
+    return np.stack([inputs.receive, *(_order_of(table, name) for name in order), inputs.event, inputs.type])
+
+
+def _order_of(table: pa.Table, name: str) -> NDArray[np.int64]:
+    """A column of any type that can be sorted, as numbers in the same order; nulls last."""
+    column = table.column(name)
+    kind = column.type
+    if column.null_count == 0 and (pa.types.is_timestamp(kind) or pa.types.is_signed_integer(kind)):
+        return _numpy(column.cast(pa.int64()), pa.int64())
+    try:
+        return _rank(column)
+    except pa.ArrowException as error:
+        raise InvalidTable(f"column {name} cannot be an order: its type {kind} has none") from error
+
+
+def _rank(values: Any) -> NDArray[np.int64]:
+    ranks: NDArray[np.uint64] = pc.rank(values, sort_keys="ascending", tiebreaker="dense").to_numpy()
+    return ranks.astype(np.int64)
 
 
 def _numpy(column: pa.ChunkedArray, kind: pa.DataType) -> NDArray[Any]:

@@ -5,6 +5,7 @@ its batch. Batches are numbered as they open; the members of a batch are a chain
 
     rows      type event receive size    verdict    links: batch, next ──► the next member of the same batch
     batches   start end closed_at reason ordinal key       head ──► its first member
+    keys      where a key's rows begin and end, up to where they are already in batches, and its clock
     open      the open batches of the key at hand, sorted by start, from cursor.low up to cursor.high, and their starts
     members   a hash table from (batch, type) to row: does this batch hold that type?
     used      a hash table from start to batch: which ordinal comes next? (needed only with max_bytes)
@@ -17,19 +18,21 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from batchline.columnar.layout import Codes, Ints, Numbers, Records, Rows, compiled, inlined, step
+from batchline.columnar.layout import Codes, Ints, Numbers, Open, Records, Rows, compiled, inlined, step
 from batchline.core.batch import CloseReason, Verdict
 from batchline.core.batch_rules import ANCHORS
 
-__all__ = ["ANCHOR_CODES", "BATCHED", "CLOSE_REASONS", "VERDICTS", "batch_rows", "group_by_key"]
+__all__ = ["ANCHOR_CODES", "BATCHED", "CLOSE_REASONS", "NOTHING", "OPEN", "VERDICTS", "batch_rows", "group_by_key"]
 
 #: The words of the core by code; the constants below are in their order.
 VERDICTS: Final = tuple(verdict.value for verdict in Verdict)
-CLOSE_REASONS: Final = ("open", *(reason.value for reason in CloseReason))
+CLOSE_REASONS: Final = ("open", *(reason.value for reason in CloseReason), "known")
 ANCHOR_CODES: Final = {anchor: code for code, anchor in enumerate(ANCHORS)}
 
 BATCHED, LATE, FUTURE, DUPLICATE, OVERSIZE = 0, 1, 2, 3, 4
 OPEN, TIMEOUT, FULL, FLUSH = 0, 1, 2, 3
+#: Closed before these rows.
+KNOWN = 4
 ARRIVAL, LOOKBACK, EVENT = 0, 1, 2
 NOTHING: Final = -1
 SMALLEST_TABLE: Final = 1024
@@ -40,7 +43,9 @@ class Desk(NamedTuple):
 
     rules: Numbers
     rows: Rows
+    was: Open
     batches: Records
+    keys: Records
     open: Codes
     starts: Ints
     cursors: Records
@@ -156,8 +161,8 @@ def give(desk: Desk, members: Codes, lower: int, upper: int) -> None:
 
 
 @step
-def new_batch(desk: Desk, used: Codes, start: int, end: int) -> Any:
-    """A new, empty batch."""
+def new_batch(desk: Desk, used: Codes, start: int, end: int, ordinal: int) -> Any:
+    """A new, empty batch: with the next ordinal of its start, or one that it had already."""
     cursor = desk.cursors[0]
     number = cursor.opened
     cursor.opened += 1
@@ -167,7 +172,7 @@ def new_batch(desk: Desk, used: Codes, start: int, end: int) -> Any:
     batch.closed_at = 0
     batch.bytes = 0
     batch.key = cursor.key
-    batch.ordinal = 0
+    batch.ordinal = max(ordinal, 0)
     batch.head = NOTHING
     batch.count = 0
     batch.reason = OPEN
@@ -175,7 +180,7 @@ def new_batch(desk: Desk, used: Codes, start: int, end: int) -> Any:
         slot = start_slot(used, desk.batches, cursor.oldest, start)
         if used[slot] == NOTHING:
             cursor.used += 1
-        else:
+        elif ordinal == NOTHING:
             batch.ordinal = desk.batches[used[slot]].ordinal + 1
         used[slot] = number
     return number
@@ -221,7 +226,7 @@ def insert(desk: Desk, used: Codes, place: int, start: int, end: int) -> int:
             numbers[at] = numbers[at - 1]
             starts[at] = starts[at - 1]
         cursor.high += 1
-    numbers[place] = new_batch(desk, used, start, end)
+    numbers[place] = new_batch(desk, used, start, end, NOTHING)
     starts[place] = start
     return place
 
@@ -314,34 +319,88 @@ def make_room(desk: Desk, members: Codes, used: Codes, place: int, row: int) -> 
     full = desk.batches[desk.open[place]]
     if full.bytes > room:
         close(full, desk.cursors[0].clock, FULL)
-        desk.open[place] = new_batch(desk, used, event, full.end)
+        desk.open[place] = new_batch(desk, used, event, full.end, NOTHING)
         desk.starts[place] = event
     return place
 
 
 @step
-def close_due(desk: Desk) -> None:
-    """Close every batch whose timeout the clock has reached; they stand in front."""
+def close_due(desk: Desk, now: int) -> None:
+    """Close every batch whose timeout `now` has reached; they stand in front."""
     cursor = desk.cursors[0]
     while cursor.low < cursor.high:
         batch = desk.batches[desk.open[cursor.low]]
         timeout = batch.end + desk.rules.max_delay
-        if timeout > cursor.clock:
+        if timeout > now:
             return
         close(batch, timeout, TIMEOUT)
         cursor.low += 1
+    leave_none(cursor)
+
+
+@inlined
+def leave_none(cursor: Any) -> None:
+    """The key at hand has no open batch, and what it had is forgotten."""
     cursor.low = cursor.high = 0
     cursor.oldest = cursor.opened
+
+
+# --- a key begins and ends --------------------------------------------------------------------------------------------
 
 
 @step
-def flush(desk: Desk) -> None:
-    """Close every batch of the key: its input has ended."""
-    cursor = desk.cursors[0]
-    for place in range(cursor.low, cursor.high):
+def restore_number(desk: Desk, used: Codes) -> None:
+    """A batch that closed before these rows: of it, its ordinal is still known."""
+    cursor, was = desk.cursors[0], desk.was
+    number = new_batch(desk, used, was.closed_start[cursor.closed], 0, was.closed_ordinal[cursor.closed])
+    desk.batches[number].reason = KNOWN
+    cursor.closed += 1
+
+
+@step
+def restore_row(desk: Desk, members: Codes, used: Codes) -> None:
+    """A row that was in an open batch before: back into it."""
+    cursor, was, row = desk.cursors[0], desk.was, desk.cursors[0].row
+    start = was.start[row]
+    if cursor.high == 0 or desk.starts[cursor.high - 1] != start:
+        desk.open[cursor.high] = new_batch(desk, used, start, was.end[row], was.ordinal[row])
+        desk.starts[cursor.high] = start
+        cursor.high += 1
+    put(desk, members, row, desk.open[cursor.high - 1])
+    desk.rows.verdict[row] = BATCHED
+    cursor.row += 1
+
+
+@step
+def restore(desk: Desk, members: Codes, used: Codes) -> bool:
+    """Take up what the key at hand had open before these rows; False if a table must be renewed first."""
+    cursor, key = desk.cursors[0], desk.keys[desk.cursors[0].key]
+    cursor.clock = key.clock
+    while cursor.closed < key.closed or cursor.row < key.restored:
+        cursor.more = 1
+        if 2 * (cursor.members + 1) > members.size or 2 * (cursor.used + 1) > used.size:
+            return False
+        if cursor.closed < key.closed:
+            restore_number(desk, used)
+        else:
+            restore_row(desk, members, used)
+    return True
+
+
+@step
+def leave(desk: Desk, until: int, flush: bool) -> None:
+    """No more rows of the key at hand: close what is due by `until`, and the rest if the input has ended."""
+    cursor, key = desk.cursors[0], desk.keys[desk.cursors[0].key]
+    key.clock = cursor.clock
+    if cursor.high:
+        close_due(desk, until)
+    for place in range(cursor.low, cursor.high if flush else 0):
         close(desk.batches[desk.open[place]], cursor.clock, FLUSH)
-    cursor.low = cursor.high = 0
-    cursor.oldest = cursor.opened
+    key.oldest = NOTHING if flush or cursor.high == 0 else cursor.oldest
+    leave_none(cursor)
+    cursor.key += 1
+    if cursor.key < desk.keys.size:
+        cursor.row = desk.keys[cursor.key].begin
 
 
 # --- one message, and all ---------------------------------------------------------------------------------------------
@@ -380,18 +439,21 @@ def reject(rules: Numbers, event: int, size: int, clock: int) -> int:
 
 
 @step
-def batch_until_full(desk: Desk, members: Codes, used: Codes, ends: Ints) -> bool:
+def batch_until_full(desk: Desk, members: Codes, used: Codes, until: int, flush: bool) -> bool:
     """Batch row after row, from where the cursor stands, until all are done or a table must be renewed."""
     rules, rows, batches, cursor = desk.rules, desk.rows, desk.batches, desk.cursors[0]
     event, receive, size = rows.event, rows.receive, rows.size
-    while cursor.key < ends.size:
-        while cursor.row < ends[cursor.key]:
+    while cursor.key < desk.keys.size:
+        key = desk.keys[cursor.key]
+        if cursor.row < key.restored and not restore(desk, members, used):
+            return False
+        while cursor.row < key.end:
             row = cursor.row
             # A key with open batches has a clock, and it never runs back.
             clock = max(receive[row], cursor.clock) if cursor.high else receive[row]
             cursor.clock = clock
             if cursor.high and batches[desk.open[cursor.low]].end + rules.max_delay <= clock:
-                close_due(desk)
+                close_due(desk, clock)
             code = reject(rules, event[row], size[row], clock)
             if code == BATCHED:
                 place = find(desk.starts, cursor.low, cursor.high, event[row])
@@ -408,37 +470,42 @@ def batch_until_full(desk: Desk, members: Codes, used: Codes, ends: Ints) -> boo
                 rows.links[row].batch = NOTHING
             rows.verdict[row] = code
             cursor.row += 1
-        flush(desk)
-        cursor.key += 1
+        leave(desk, until, flush)
     return True
 
 
 @compiled
-def batch_rows(rules: Numbers, rows: Rows, batches: Records, cursors: Records, ends: Ints) -> Any:
-    """Batch all rows, those of a key up to its end; the number of batches."""
-    desk = Desk(rules, rows, batches, np.empty(rows.event.size, np.int32), np.empty(rows.event.size, np.int64), cursors)
+def batch_rows(
+    rules: Numbers, rows: Rows, was: Open, batches: Records, keys: Records, cursors: Records, until: int, flush: bool
+) -> Any:
+    """Batch all rows, key after key, each advanced to `until` at its end and flushed if so told; how many batches.
+
+    `batches` has room for one per row and per batch that closed before.
+    """
+    room = rows.event.size
+    desk = Desk(rules, rows, was, batches, keys, np.empty(room, np.int32), np.empty(room, np.int64), cursors)
     members = np.full(SMALLEST_TABLE, NOTHING, np.int32)
     used = np.full(SMALLEST_TABLE, NOTHING, np.int32)
-    while not batch_until_full(desk, members, used, ends):
+    while not batch_until_full(desk, members, used, until, flush):
         members = renew_members(members, desk, cursors[0].more)
         used = renew_used(used, desk)
     return cursors[0].opened
 
 
 @compiled
-def group_by_key(keys: Codes, count: int) -> tuple[Codes, Ints]:
+def group_by_key(codes: Codes, count: int) -> tuple[Codes, Ints]:
     """The rows grouped by key, in their order within a key, and where each key's rows end."""
     ends = np.zeros(count, np.int64)
-    for key in keys:
+    for key in codes:
         ends[key] += 1
     ends = np.cumsum(ends)
-    order = np.empty(keys.size, np.int32)
-    for row in range(keys.size - 1, -1, -1):
-        key = keys[row]
+    order = np.empty(codes.size, np.int32)
+    for row in range(codes.size - 1, -1, -1):
+        key = codes[row]
         ends[key] -= 1
         order[ends[key]] = row
     # Each end has become its key's beginning, which is where the key before it ends.
     ends[:-1] = ends[1:]
     if count:
-        ends[-1] = keys.size
+        ends[-1] = codes.size
     return order, ends

@@ -10,7 +10,24 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BATCH", "CURSOR", "LINK", "Codes", "Ints", "Numbers", "Records", "Rows", "compiled", "inlined", "step"]
+from batchline.columnar.columns import frozen
+
+__all__ = [
+    "BATCH",
+    "CURSOR",
+    "KEY",
+    "LINK",
+    "NONE_OPEN",
+    "Codes",
+    "Ints",
+    "Numbers",
+    "Open",
+    "Records",
+    "Rows",
+    "compiled",
+    "inlined",
+    "step",
+]
 
 #: A row's batch and the next member of the same batch.
 LINK: Final = np.dtype([("batch", np.int32), ("next", np.int32)])
@@ -25,6 +42,20 @@ BATCH: Final = np.dtype(
         ("head", np.int32),
         ("count", np.int32),
         ("reason", np.int64),
+    ]
+)
+KEY: Final = np.dtype(
+    [
+        # Where its rows begin and end; those before `restored` are already in open batches.
+        ("begin", np.int64),
+        ("restored", np.int64),
+        ("end", np.int64),
+        # Where its batches end that closed before, among those of all keys.
+        ("closed", np.int64),
+        # Its clock: before, if it has rows in open batches, and afterwards.
+        ("clock", np.int64),
+        # Afterwards: the first of its batches since it had no open one; -1 if it has none now.
+        ("oldest", np.int64),
     ]
 )
 CURSOR: Final = np.dtype(
@@ -45,6 +76,8 @@ CURSOR: Final = np.dtype(
         # The key and the row at hand.
         ("key", np.int64),
         ("row", np.int64),
+        # The next of the batches that closed before.
+        ("closed", np.int64),
     ]
 )
 
@@ -75,6 +108,16 @@ class Rows(NamedTuple):
     links: Records
 
 
+class Open(NamedTuple):
+    """What was open before these rows: the window of each row that is in one, and the batches closed since."""
+
+    start: Ints
+    end: Ints
+    ordinal: Codes
+    closed_start: Ints
+    closed_ordinal: Codes
+
+
 njit: Any = numba.njit  # its published type does not know the option that `step` needs
 
 
@@ -94,3 +137,8 @@ def step(function: Any) -> Any:
 def inlined(function: Any) -> Any:
     """A step of the hot path, compiled into its caller: handing the desk over costs as much as the step."""
     return njit(inline="always")(function)
+
+
+_NO_TIMES, _NO_CODES = frozen(np.empty(0, np.int64)), frozen(np.empty(0, np.int32))
+#: Nothing was open before.
+NONE_OPEN: Final = Open(_NO_TIMES, _NO_TIMES, _NO_CODES, _NO_TIMES, _NO_CODES)
