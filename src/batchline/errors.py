@@ -7,6 +7,7 @@
     │   ├── InvalidTable          a table: a missing column, a wrong type, a null
     │   └── InvalidFile           a file: not there, an unknown format, not readable as what it is named
     ├── InvalidSnapshot       a snapshot that is damaged, or was taken under other rules
+    ├── InvalidCheckpoint     the checkpoint of a stream that other rules, lanes or columns made
     └── MissingExtra          a part that is not installed
 
 A message says what was expected and what came.
@@ -17,6 +18,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "BatchlineError",
+    "InvalidCheckpoint",
     "InvalidFile",
     "InvalidInput",
     "InvalidMeasurement",
@@ -54,6 +56,10 @@ class InvalidFile(InvalidInput):
 
 class InvalidSnapshot(BatchlineError):
     """A snapshot is damaged or belongs to other rules; nothing was restored."""
+
+
+class InvalidCheckpoint(BatchlineError):
+    """A checkpoint belongs to another stream; nothing was read."""
 
 
 class MissingExtra(BatchlineError):

@@ -1,0 +1,68 @@
+"""The columns of a DataFrame that the rules look at, checked before anything runs."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types
+
+from batchline.columnar.names import Names
+from batchline.errors import InvalidTable, did_you_mean
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["checked_names", "lane_of", "refuse_taken"]
+
+#: What a column of ours must be, and how that is called.
+KINDS: dict[str, tuple[Any, str]] = {
+    "key": (types.StringType, "strings"),
+    "type": (types.StringType, "strings"),
+    "event_time": (types.TimestampType, "timestamps with a time zone"),
+    "receive_time": (types.TimestampType, "timestamps with a time zone"),
+    "size": (types.IntegralType, "whole numbers of bytes"),
+}
+
+
+def checked_names(df: "DataFrame", names: Names, max_bytes: int | None, added: Sequence[str]) -> Names:
+    """The names, if the DataFrame has such columns of the right types, and none by the name of what will be added."""
+    if max_bytes is not None and names.size is None:
+        raise InvalidTable("max_bytes is set, so the name of the column with the sizes is needed: size=…")
+    for ours, theirs in names.needed().items():
+        _check(df, ours, theirs)
+    refuse_taken(df, added)
+    return names
+
+
+def refuse_taken(df: "DataFrame", added: Sequence[str]) -> None:
+    """The DataFrame has no column by the name of one that will be added."""
+    taken = [name for name in added if name in df.columns]
+    if taken:
+        raise InvalidTable(f"the DataFrame already has a column {', '.join(taken)}, which the result would add")
+
+
+def _check(df: "DataFrame", ours: str, theirs: str) -> None:
+    if not isinstance(theirs, str):
+        raise InvalidTable(f"{ours} must be the name of a column, got {theirs!r} ({type(theirs).__name__})")
+    if df.columns.count(theirs) != 1:
+        how = "more than one column" if theirs in df.columns else "no column"
+        raise InvalidTable(
+            f"{ours}={theirs!r}: the DataFrame has {how} of that name; it has {', '.join(df.columns)}"
+            + did_you_mean(theirs, [name for name in df.columns if name != theirs])
+        )
+    kind = df.schema[theirs].dataType
+    if ours.startswith("order_"):
+        if not isinstance(kind, types.AtomicType):
+            raise InvalidTable(f"order column {theirs} must hold values that can be sorted, got {kind.simpleString()}")
+        return
+    expected, words = KINDS[ours]
+    if isinstance(kind, types.TimestampNTZType) and expected is types.TimestampType:
+        raise InvalidTable(f"column {theirs} holds naive times ({kind.simpleString()}); give it the time zone it is in")
+    if not isinstance(kind, expected):
+        raise InvalidTable(f"column {theirs} must hold {words}, got {kind.simpleString()}")
+
+
+def lane_of(subject: "Column", lanes: int) -> "Column":
+    """The lane of a subject, as `columnar.parcels` computes it: CRC-32 of its UTF-8 bytes, modulo the lanes."""
+    from pyspark.sql import functions as sf
+
+    return (sf.crc32(subject.cast("binary")) % sf.lit(lanes)).cast("int")

@@ -1,0 +1,137 @@
+"""A stream in lanes: what runs in a Python worker when a micro-batch has come.
+
+    rows of a lane ──┐
+    what it holds ───┼──► take_rows ──► rows whose fate is known ──► on
+    ticks ───────────┘         └──► what it holds now ──► files (lane_state)
+
+A lane is told by its rows, by a tick or by a mark, never by the partition it happens to run in: whoever goes on with
+the DataFrame may coalesce, union or take of it what they like.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from batchline.columnar.assign import ADDED
+from batchline.columnar.columns import MOMENT, codes_of
+from batchline.columnar.hashing import hash_keys
+from batchline.columnar.names import Names
+from batchline.columnar.stream import Move, Taken, take_rows
+from batchline.core.batch_rules import BatchRules
+from batchline.spark.lane_state import Directory, LaneState, Left
+
+__all__ = ["LANE", "MARK", "LaneTask", "Time", "epoch_of_task"]
+
+#: The lane of a row, and whether it is no row but a mark: that the lane is there, or, by its receive time, a tick.
+LANE: Final = "batchline_lane"
+MARK: Final = "batchline_mark"
+#: What Spark tells the tasks of a micro-batch about it.
+EPOCH_PROPERTY: Final = "streaming.sql.batchId"
+QUERY_PROPERTY: Final = "sql.streaming.queryId"
+
+
+class Time(NamedTuple):
+    """What is known of a stream's time beside its rows."""
+
+    #: How far out of receive order rows may come.
+    skew_us: int = 0
+    #: The largest receive time that any lane had seen before this epoch; None if each goes by its own.
+    highest_us: int | None = None
+    #: The watermark, where the driver knows it.
+    watermark_us: int | None = None
+    #: Whether the input has ended.
+    flush: bool = False
+
+
+class LaneTask(NamedTuple):
+    """What is done with the rows of a lane in an epoch; sent to the workers."""
+
+    rules: BatchRules
+    names: Names
+    state: str
+    time: Time
+    #: The epoch; None where Spark tells it, in a streaming DataFrame that somebody goes on with.
+    epoch: int | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Take the rows of a partition in and give out those whose fate is known, with ADDED."""
+        parts = list(batches)
+        if not parts:
+            return
+        epoch, query = (self.epoch, None) if self.epoch is not None else epoch_of_task()
+        for lane, marks, rows in in_lanes(pa.Table.from_batches(parts)):
+            taken = self._step(LaneState(Directory(self.state), lane, epoch, query), marks, rows)
+            yield from taken.rows.to_batches(max_chunksize=65_536)
+
+    def _step(self, state: LaneState, marks: pa.Table, rows: pa.Table) -> Taken:
+        highest_us, move = self._move(state.left, marks, rows)
+        codes, keys = codes_of(self.names.view(rows), "key")
+        held = state.held(hash_keys(keys), keys, move, rows.schema)
+        taken = take_rows(self.rules, self.names, held, rows, move)
+        counts = _counted(state.left.counts, rows.num_rows, taken)
+        state.write(taken.held, Left(watermark_us=move.watermark_us, highest_us=highest_us, counts=counts))
+        return taken
+
+    def _move(self, left: Left, marks: pa.Table, rows: pa.Table) -> tuple[int, Move]:
+        """The largest receive time so far, ticks included, and how the watermark moves."""
+        seen = (_latest(table.column(self.names.receive_time)) for table in (marks, rows))
+        known = (left.highest_us, self.time.highest_us, *seen)
+        highest_us = max(at for at in known if at is not None)
+        watermark_us = highest_us if self.time.flush else self.time.watermark_us
+        if watermark_us is None:
+            watermark_us = max(highest_us - self.time.skew_us, left.watermark_us) if _is_moment(highest_us) else None
+        now_us = left.watermark_us if watermark_us is None else max(watermark_us, left.watermark_us)
+        return highest_us, Move(left.watermark_us, now_us, self.time.flush)
+
+
+def _is_moment(at_us: int) -> bool:
+    return at_us > -(2**63)
+
+
+def _latest(times: pa.ChunkedArray) -> int | None:
+    latest: int | None = pc.max(times.cast(pa.int64())).as_py()
+    return latest
+
+
+def _counted(counts: dict[str, int], came: int, taken: Taken) -> dict[str, int]:
+    """The counts of before and those of this step."""
+    new = {"read": came, "behind_watermark": taken.behind}
+    for row in pc.value_counts(taken.rows.column("verdict")).to_pylist():
+        new[row["values"]] = row["counts"]
+    new["batches"] = len(pc.unique(taken.rows.column("batch_id").drop_null()))
+    return {name: counts.get(name, 0) + new.get(name, 0) for name in sorted(counts | new)}
+
+
+def in_lanes(table: pa.Table) -> Iterable[tuple[int, pa.Table, pa.Table]]:
+    """Each lane of a partition: its number, its marks and its rows, without the two columns that tell them."""
+    table = pa.table({name: _in_utc(table.column(name)) for name in table.column_names})
+    lanes, marks = table.column(LANE).to_numpy(), table.column(MARK).to_numpy()
+    rows = table.drop_columns([LANE, MARK])
+    for lane in np.unique(lanes).tolist():
+        yield lane, rows.filter(pa.array((lanes == lane) & marks)), _only(rows, (lanes == lane) & ~marks)
+
+
+def _only(rows: pa.Table, wanted: Any) -> pa.Table:
+    """The rows that are wanted; nearly always all but one."""
+    return rows.filter(pa.array(wanted))
+
+
+def _in_utc(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Moments in UTC, whatever the zone of the session that runs today."""
+    return column.cast(MOMENT) if pa.types.is_timestamp(column.type) and column.type.tz else column
+
+
+def epoch_of_task() -> tuple[int, str | None]:
+    """The epoch and the query that the task at hand belongs to."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    epoch = context.getLocalProperty(EPOCH_PROPERTY) if context else None
+    if context is None or epoch is None:
+        raise RuntimeError("a stream's lanes run in a streaming query only; outside one there is no epoch")
+    return int(epoch), context.getLocalProperty(QUERY_PROPERTY)
+
+
