@@ -391,12 +391,14 @@ def restore(desk: Desk, members: Codes, used: Codes) -> bool:
 def leave(desk: Desk, until: int, flush: bool) -> None:
     """No more rows of the key at hand: close what is due by `until`, and the rest if the input has ended."""
     cursor, key = desk.cursors[0], desk.keys[desk.cursors[0].key]
-    key.clock = cursor.clock
     if cursor.high:
         close_due(desk, until)
     for place in range(cursor.low, cursor.high if flush else 0):
         close(desk.batches[desk.open[place]], cursor.clock, FLUSH)
-    key.oldest = NOTHING if flush or cursor.high == 0 else cursor.oldest
+    # A key without open batches has no clock either.
+    stays = cursor.high > 0 and not flush
+    key.clock = cursor.clock if stays else 0
+    key.oldest = cursor.oldest if stays else NOTHING
     leave_none(cursor)
     cursor.key += 1
     if cursor.key < desk.keys.size:

@@ -185,11 +185,13 @@ class _Desk:
 
     def _kept_rows(self, kept: NDArray[np.int64]) -> pa.Table:
         rows = self.table.take(pa.array(self.places[kept]))
-        batches, waiting = self.batches[self.numbers[kept] * self.is_open[kept]] if len(self.batches) else None, None
-        waiting = self.waiting[kept]
+        opened = self.is_open[kept]
+        batches = self.batches[self.numbers[kept[opened]]]
         for field, name in zip(WINDOW, ("start", "end", "ordinal"), strict=True):
-            values = np.zeros(kept.size, field.type.to_pandas_dtype()) if batches is None else batches[name]
-            rows = rows.append_column(field, pa.array(np.ascontiguousarray(values), mask=waiting))
+            # Zero where there is none, so that the same rows are the same bytes.
+            values = np.zeros(kept.size, field.type.to_pandas_dtype())
+            values[opened] = batches[name]
+            rows = rows.append_column(field, pa.array(values, mask=~opened))
         return rows
 
     def _wakes(self, kept: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
