@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from batchline import BatchRules, Measurement
 from batchline.columnar.stream import KEYS
 from batchline.errors import InvalidCheckpoint
-from batchline.spark.lane_state import Directory, LaneState
+from batchline.spark.epoch_files import Directory, EpochFiles
+from batchline.spark.lane_state import LaneState
 from batchline.spark.lanes import LANE, MARK, LaneTask, Time
 from tests.columnar.test_agreement import table_of
 from tests.columnar.test_stream import NAMES, cut_streams, shown, whole
@@ -50,7 +51,7 @@ class Stream:
         )
 
     def state_of(self, at: int, before: int) -> LaneState:
-        return LaneState(Directory(self.state), at, before)
+        return LaneState(EpochFiles(Directory(self.state), at, before))
 
 
 def schema_of(rows: pa.Table) -> pa.Schema:
@@ -129,17 +130,17 @@ def test_what_is_left_behind_by_a_crash_is_neither_read_nor_in_the_way(tmp_path:
     # A segment whose json was never written, and a file half written.
     for name in ("000001.rows.arrow", "000001.keys.arrow", ".000001.json.ab12cd34"):
         (tmp_path / "lane-0001" / name).write_bytes(b"half")
-    assert stream.state_of(1, 2).left.epoch == 0
+    assert stream.state_of(1, 2).files.before == 0
     handed_out = stream.epoch(1, fleet(range(10, 20), 1_800_000_002_000_000))
     assert sorted(handed_out.column("number").to_pylist()) == list(range(10))
 
 
 def test_the_state_of_another_query_is_refused(tmp_path: Path) -> None:
     directory = Directory(str(tmp_path))
-    state = LaneState(directory, 0, 0, query="first")
+    state = LaneState(EpochFiles(directory, 0, 0, query="first"))
     state.write(state.held(*nothing_asked()), state.left)
     with pytest.raises(InvalidCheckpoint, match="belongs to the query first, not to second"):
-        LaneState(directory, 0, 1, query="second")
+        EpochFiles(directory, 0, 1, query="second")
 
 
 def nothing_asked() -> Any:

@@ -20,6 +20,7 @@ __all__ = [
     "check_names",
     "check_there",
     "codes_of",
+    "flat",
     "frozen",
     "inputs_of",
     "is_text",
@@ -193,6 +194,13 @@ def _numpy(column: pa.ChunkedArray, kind: pa.DataType) -> NDArray[Any]:
     if len(chunks) == 1:
         return frozen(chunks[0])
     return frozen(np.concatenate(chunks) if chunks else np.empty(0, np.int64))
+
+
+def flat(column: pa.ChunkedArray) -> pa.Array:
+    """The column in one piece."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def frozen(values: NDArray[Any]) -> NDArray[Any]:

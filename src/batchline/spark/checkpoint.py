@@ -4,7 +4,7 @@ import json
 from typing import Any, Final
 
 from batchline.errors import InvalidCheckpoint
-from batchline.spark.lane_state import Directory
+from batchline.spark.epoch_files import Directory
 
 __all__ = ["SETTINGS", "agree", "finish", "is_finished"]
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from batchline.columnar.assign import ADDED
+from batchline.columnar.columns import flat
 from batchline.errors import InvalidTable
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ def collect_frame(df: "DataFrame", key: str, type: str, event_time: str) -> "Dat
     if df.isStreaming:
         collect = _Collect(key, type, event_time, tuple(own))
         return batched.mapInArrow(collect, _schema(df, key, own))
-    # By key as well: the rows lie together by key already, so nothing is shuffled once more.
     messages = sf.collect_list(sf.struct(*own)).alias("messages")
     grouped = batched.groupBy(key, *OF_BATCH).agg(_by_time(messages, type, event_time).alias("messages"))
     return grouped.select("batch_id", key, *OF_BATCH[1:], "messages")
@@ -75,11 +75,8 @@ class _Collect:
         run = pa.array(np.cumsum(first))
         order = pc.sort_indices(rows.append_column("run", run), sort_keys=[("run", "ascending"), *self.order])
         own = rows.select(self.own).take(order).combine_chunks()
-        structs = pa.StructArray.from_arrays([_flat(column) for column in own.columns], fields=list(own.schema))
+        structs = pa.StructArray.from_arrays([flat(column) for column in own.columns], fields=list(own.schema))
         offsets = pa.array(np.append(begins, rows.num_rows).astype(np.int32))
         heads = rows.select(["batch_id", self.key, *OF_BATCH[1:]]).take(pa.array(begins))
         return heads.append_column("messages", pa.ListArray.from_arrays(offsets, structs))
 
-
-def _flat(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)

@@ -19,7 +19,8 @@ from batchline.errors import InvalidInput, InvalidTable, did_you_mean
 from batchline.spark import checkpoint as checkpoints
 from batchline.spark.batching import ASSIGNED
 from batchline.spark.frames import checked_names, lane_of
-from batchline.spark.lane_state import Directory, LaneState, Left
+from batchline.spark.epoch_files import Directory, EpochFiles
+from batchline.spark.lane_state import Left
 from batchline.spark.lanes import LANE, MARK, LaneTask, Time
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ CLOCKS: Final = ("data", "wall")
 EVERY_SECOND: Final = {"processingTime": "1 second"}
 NO_SPAN: Final = timedelta(0)
 WATERMARK: Final = "watermark"
+LAST_EPOCH: Final = 2**31
 
 
 class Pace:
@@ -152,7 +154,7 @@ class Following:
         self.wait()
         epoch = checkpoints.is_finished(self.state)
         if epoch is None:
-            epoch = max((left.epoch for left in self._left()), default=-1) + 1
+            epoch = max(files.before for files in self._files()) + 1
             checkpoints.finish(self.state, epoch)
         nothing = self.df.sparkSession.createDataFrame([], self.df.schema)
         marked = _marked(nothing, self.names, Pace(), self.lanes)
@@ -178,13 +180,16 @@ class Following:
         task = LaneTask(self.rules, self.names, self.state.uri, time, epoch)
         rows = _in_lanes(marked, self.lanes, task, self.df)
         self.each(rows, epoch)
-        if any(left.epoch != epoch for left in self._left(epoch + 1)):
+        if any(files.before != epoch for files in self._files(epoch + 1)):
             # What it was given was not read to the end, by a `take` for instance: the state must go on all the same.
             rows.write.format("noop").mode("overwrite").save()
 
-    def _left(self, before: int = 2**31) -> list[Left]:
+    def _files(self, before: int = LAST_EPOCH) -> list[EpochFiles]:
         """What the last epoch before this one left of each lane."""
-        return [LaneState(self.state, lane, before).left for lane in range(self.lanes)]
+        return [EpochFiles(self.state, lane, before) for lane in range(self.lanes)]
+
+    def _left(self, before: int = LAST_EPOCH) -> list[Left]:
+        return [Left.read(files.notes) for files in self._files(before)]
 
     def _highest(self, left: list[Left]) -> int:
         return max(one.highest_us for one in left)

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batchline.columnar.assign import ADDED
 from batchline.columnar.columns import MOMENT, codes_of
 from batchline.columnar.hashing import hash_keys
 from batchline.columnar.names import Names
 from batchline.columnar.stream import Move, Taken, take_rows
 from batchline.core.batch_rules import BatchRules
-from batchline.spark.lane_state import Directory, LaneState, Left
+from batchline.spark.epoch_files import Directory, EpochFiles
+from batchline.spark.lane_state import LaneState, Left
 
 __all__ = ["LANE", "MARK", "LaneTask", "Time", "epoch_of_task"]
 
@@ -63,12 +63,12 @@ class LaneTask(NamedTuple):
             return
         epoch, query = (self.epoch, None) if self.epoch is not None else epoch_of_task()
         for lane, marks, rows in in_lanes(pa.Table.from_batches(parts)):
-            taken = self._step(LaneState(Directory(self.state), lane, epoch, query), marks, rows)
+            taken = self._step(LaneState(EpochFiles(Directory(self.state), lane, epoch, query)), marks, rows)
             yield from taken.rows.to_batches(max_chunksize=65_536)
 
     def _step(self, state: LaneState, marks: pa.Table, rows: pa.Table) -> Taken:
         highest_us, move = self._move(state.left, marks, rows)
-        codes, keys = codes_of(self.names.view(rows), "key")
+        _, keys = codes_of(self.names.view(rows), "key")
         held = state.held(hash_keys(keys), keys, move, rows.schema)
         taken = take_rows(self.rules, self.names, held, rows, move)
         counts = _counted(state.left.counts, rows.num_rows, taken)

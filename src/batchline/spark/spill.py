@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import ipc
 
-from batchline.columnar.columns import codes_of
+from batchline.columnar.columns import codes_of, flat
 from batchline.columnar.hashing import hash_keys
 
 __all__ = ["MOST_ROWS", "Spill"]
@@ -120,9 +120,7 @@ class _Reader:
 
 def _structs(table: pa.Table) -> pa.Array:
     """The table as one array of structs."""
-    table = table.combine_chunks()
-    arrays = [pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0) for column in table.columns]
-    return pa.StructArray.from_arrays(arrays, table.column_names)
+    return pa.StructArray.from_arrays([flat(column) for column in table.columns], table.column_names)
 
 
 def _cut(array: pa.Array, lengths: list[int]) -> Iterator[pa.Array]:
