@@ -75,6 +75,12 @@ def azurite_url() -> str:
     return address_of("azurite")
 
 
+@pytest.fixture(scope="session")
+def spark_cluster_url() -> str:
+    """The master of a Spark cluster with two workers of one core and 1 GB each, which read the tests' own files."""
+    return address_of("spark_cluster")
+
+
 @pytest.fixture
 def postgresql_database(postgresql_url: str) -> Iterator[str]:
     """An empty PostgreSQL database of this test only."""

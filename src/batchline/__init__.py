@@ -7,8 +7,23 @@ from batchline.core.batch import Batch, CloseReason, Verdict
 from batchline.core.batch_rules import BatchRules
 from batchline.core.batcher import EventTimeBatcher
 from batchline.core.measurement import Measurement
+from batchline.core.pack_rules import PackRules
+from batchline.core.packer import pack
+from batchline.core.parcel import Packed, Parcel
 from batchline.errors import BatchlineError
 
-__all__ = ["Batch", "BatchRules", "BatchlineError", "CloseReason", "EventTimeBatcher", "Measurement", "Verdict"]
+__all__ = [
+    "Batch",
+    "BatchRules",
+    "BatchlineError",
+    "CloseReason",
+    "EventTimeBatcher",
+    "Measurement",
+    "PackRules",
+    "Packed",
+    "Parcel",
+    "Verdict",
+    "pack",
+]
 
 __version__ = "0.1.0"

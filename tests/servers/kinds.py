@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 import signal
 import struct
+import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
+from batchline.spark.java import java_home
 from tests.servers.server import REPOSITORY, ProgramMissingError, Server, program_path
 
 if TYPE_CHECKING:
@@ -151,4 +155,32 @@ class Azurite(Server):
         return f"DefaultEndpointsProtocol=http;{account};BlobEndpoint={endpoint};"
 
 
-KINDS: dict[str, Server] = {kind.name: kind for kind in (PostgreSQL(), MariaDB(), Redis(), Mosquitto(), Azurite())}
+class SparkCluster(Server):
+    """A Spark master and two workers of one core each, as processes of their own; see `spark_cluster`."""
+
+    name = "spark_cluster"
+    programs: ClassVar = {"bash": "bash"}
+    hello = b""
+    welcome = re.compile(rb"ready\n")
+    orphan_signal = signal.SIGTERM  # it stops its processes
+    gives_up_rights = False
+    environment: ClassVar = {"PYTHONPATH": str(REPOSITORY)}
+
+    def files(self) -> list[Path]:
+        """Return the shell of Spark's scripts; PySpark itself is an extra."""
+        if find_spec("pyspark") is None:
+            raise ProgramMissingError("spark_cluster needs pyspark: pip install 'batchline[spark]'")
+        return super().files()
+
+    def command(self, home: Path, port: int) -> Sequence[str]:
+        """Start what starts the three; Java is found here, where the whole environment is."""
+        java = java_home(os.environ)
+        return [sys.executable, "-m", "tests.servers.spark_cluster", str(home), str(port), str(java)]
+
+    def url(self, port: int) -> str:
+        """Return the master's address."""
+        return f"spark://127.0.0.2:{port}"
+
+
+ALL = (PostgreSQL(), MariaDB(), Redis(), Mosquitto(), Azurite(), SparkCluster())
+KINDS: dict[str, Server] = {kind.name: kind for kind in ALL}

@@ -65,7 +65,8 @@ class Launch:
 
     async def run(self) -> str:
         """Start the server and return its URL; raises ProgramMissingError or ServerFailedError."""
-        self._user = unprivileged(self.server.files())
+        files = self.server.files()
+        self._user = unprivileged(files) if self.server.gives_up_rights else {}
         self._make_home()
         await self._prepare()
         for _ in range(PORTS_TRIED):

@@ -38,6 +38,8 @@ class Server(ABC):
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
     #: What the kernel sends when the keeper is gone.
     orphan_signal: ClassVar[signal.Signals] = signal.SIGKILL
+    #: Whether it gives up root's rights; not one that reads and writes the tests' own files.
+    gives_up_rights: ClassVar[bool] = True
     #: What its processes find in the environment besides PATH, HOME, TMPDIR and LC_ALL.
     environment: ClassVar[Mapping[str, str]] = {}
 

@@ -15,7 +15,19 @@ from batchline.core.batch_rules import BatchRules
 from batchline.core.moment import us_of
 from batchline.errors import InvalidInput, InvalidRules
 
-__all__ = ["ADDED", "Answers", "answer", "assign_batches", "check_rules", "columns_of", "keys_of", "numbers_of", "us_until", "with_answers"]
+__all__ = [
+    "ADDED",
+    "NEVER_US",
+    "Answers",
+    "answer",
+    "assign_batches",
+    "check_rules",
+    "columns_of",
+    "keys_of",
+    "numbers_of",
+    "us_until",
+    "with_answers",
+]
 
 #: The columns that the result has beside those of the input.
 ADDED: Final = ("verdict", "batch_id", "batch_start", "batch_end", "closed_at", "close_reason")
@@ -60,9 +72,7 @@ class Answers(NamedTuple):
     keys: pa.Array
 
 
-def answer(
-    table: pa.Table, rules: BatchRules, order: Sequence[str] | None = None, until_us: int = NEVER_US
-) -> Answers:
+def answer(table: pa.Table, rules: BatchRules, order: Sequence[str] | None = None, until_us: int = NEVER_US) -> Answers:
     """Batch the rows of a table that has been checked.
 
     With `order` they are first sorted within their key: by receive time, these columns, event time and type.

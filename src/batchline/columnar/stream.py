@@ -125,7 +125,8 @@ class _Desk:
         count = self.table.num_rows
         self.verdicts, links = np.zeros(count, np.int8), np.zeros(count, layout.LINK)
         batches = np.empty(count + closed[0].size, layout.BATCH)
-        was = layout.Open(*(columns.frozen(column[self.places]) for column in self.window), *closed)
+        start, end, ordinal = (columns.frozen(column[self.places]) for column in self.window)
+        was = layout.Open(start, end, ordinal, *closed)
         rows = layout.Rows(*self.inputs, self.verdicts, links)
         cursors = np.zeros(1, layout.CURSOR)
         opened = kernel.batch_rows(
@@ -224,12 +225,11 @@ def _newest(batches: NDArray[np.void], numbers: NDArray[np.int64]) -> NDArray[np
     numbers = numbers[order]
     same = batches[["key", "start"]][numbers]
     last = np.append(same[1:] != same[:-1], True) if numbers.size else np.empty(0, bool)
-    return numbers[last]
+    newest: NDArray[np.int64] = numbers[last]
+    return newest
 
 
-def _lists(
-    batches: NDArray[np.void], numbers: NDArray[np.int64], about: NDArray[np.int64], key_count: int
-) -> pa.Array:
+def _lists(batches: NDArray[np.void], numbers: NDArray[np.int64], about: NDArray[np.int64], key_count: int) -> pa.Array:
     """A list of starts and ordinals for each key of `about`; the batches come sorted by key."""
     key = batches["key"][numbers]
     counts = np.bincount(key, minlength=key_count)

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from batchline.core.batch_rules import BatchRules
+from batchline.core.pack_rules import PackRules
 from batchline.errors import InvalidInput
 from batchline.spark.session import session
 
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
 
     from batchline.spark.following import Each, Following
 
-__all__ = ["assign_batches", "follow", "session"]
+__all__ = ["assign_batches", "collect_batches", "follow", "pack_parcels", "session"]
 
 NO_SPAN = timedelta(0)
+A_SECOND = timedelta(seconds=1)
 
 
 def assign_batches(
@@ -48,6 +50,47 @@ def assign_batches(
     return stream_frame(df, rules, names, Pace(skew, clock=clock), state, lanes)
 
 
+def collect_batches(
+    batched: "DataFrame", *, key: str = "key", type: str = "type", event_time: str = "event_time"
+) -> "DataFrame":
+    """A row per batch, its messages in order of event time and type, from what `assign_batches` gives."""
+    from batchline.spark.collecting import collect_frame
+
+    return collect_frame(batched, key, type, event_time)
+
+
+def pack_parcels(
+    batched: "DataFrame",
+    rules: PackRules,
+    *,
+    subject: str = "key",
+    type: str = "type",
+    event_time: str = "event_time",
+    receive_time: str = "receive_time",
+    size: str | None = None,
+    lanes: int | None = None,
+    state: str | None = None,
+    linger: timedelta | None = A_SECOND,
+    clock: str = "data",
+) -> "DataFrame":
+    """A row per parcel, with its measurements; each lane is packed and numbered on its own.
+
+    What is too large for any parcel is a row of its own without a `parcel_id`. A streaming DataFrame needs `state=`,
+    and has the lanes of its `assign_batches`.
+    """
+    from batchline.spark.pack_lanes import PackNames
+    from batchline.spark.packing import LANES, pack_frame, pack_stream_frame
+
+    names = PackNames(subject, type, event_time, receive_time, size)
+    if not batched.isStreaming:
+        return pack_frame(batched, rules, names, LANES if lanes is None else lanes)
+    if state is None:
+        raise InvalidInput("a streaming DataFrame needs a directory for its part-filled parcels: state=…")
+    if lanes is not None:
+        raise InvalidInput("a streaming DataFrame has the lanes of its assign_batches: give lanes=… there")
+    return pack_stream_frame(batched, rules, names, state, linger, clock)
+
+
 def follow(
     df: "DataFrame",
     rules: BatchRules,
@@ -65,13 +108,20 @@ def follow(
     skew: timedelta = NO_SPAN,
     idle: timedelta | None = None,
     clock: str = "data",
+    pack: PackRules | None = None,
+    linger: timedelta | None = A_SECOND,
     trigger: Mapping[str, Any] | None = None,
 ) -> "Following":
-    """Follow a stream: `each(rows, epoch)` is given the rows whose fate is known, micro-batch after micro-batch."""
+    """Follow a stream: `each(rows, epoch)` is given the rows whose fate is known, micro-batch after micro-batch.
+
+    With `pack` it is given parcels instead.
+    """
     from batchline.spark.batching import named
     from batchline.spark.following import EVERY_SECOND, Following, Pace
+    from batchline.spark.packing import packer_of
 
     names = named(key, type, event_time, receive_time, size, order)
-    following = Following(df, rules, names, Pace(skew, idle, clock, partition), each, checkpoint, lanes)
+    packer = None if pack is None else packer_of(pack, names, linger)
+    following = Following(df, rules, names, Pace(skew, idle, clock, partition), each, checkpoint, lanes, packer)
     following.start(EVERY_SECOND if trigger is None else trigger)
     return following

@@ -1,7 +1,7 @@
 """Stage 1 on a DataFrame: each row, and what became of it.
 
-    rows ──► partitioned by key ──► the needed columns, to Python and sorted there ──► the kernel ──┐
-                     └────────────── every other column stays in Java ───────────────────────────────┴──► rows, answered
+rows ──► partitioned by key ──► the needed columns, to Python and sorted there ──► the kernel ──┐
+                 └────────────── every other column stays in Java ───────────────────────────────┴──► rows, answered
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from batchline.columnar.assign import ADDED, answer, check_rules, columns_of, us
 from batchline.columnar.names import Names
 from batchline.core.batch_rules import BatchRules
 from batchline.errors import InvalidInput
-from batchline.spark.frames import checked_names
+from batchline.spark.frames import checked_names, quoted
 from batchline.spark.spill import MOST_ROWS, Spill
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def batch_frame(
 ) -> "DataFrame":
     """Each row of a batch DataFrame with what became of it; the input ends with a flush."""
     from pyspark.sql import functions as sf
+    from pyspark.sql.pandas.functions import arrow_udf
 
     check_rules(rules)
     checked_names(df, names, rules.max_bytes, ADDED)
@@ -48,29 +49,23 @@ def batch_frame(
     needed = names.needed()
     our_order, until_us, ours = names.our_order(), us_until(until), tuple(needed)
 
+    # By its annotations Spark knows it for an iterator of columns.
     def assign(parts: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        spill = Spill(most_rows)
-        return spill.answered((pa.table(dict(zip(ours, part, strict=True))) for part in parts), answers_of)
+        tables = (pa.table(dict(zip(ours, part, strict=True))) for part in parts)
+        return Spill(most_rows).answered(tables, answers_of)
 
     def answers_of(table: pa.Table) -> pa.Table:
         return pa.table(dict(zip(ADDED, columns_of(answer(table, rules, our_order, until_us)), strict=True)))
 
     # Not deterministic as far as Spark may know: it must neither be moved nor run twice.
-    udf = sf.arrow_udf(assign, ASSIGNED).asNondeterministic()
+    udf = arrow_udf(assign, ASSIGNED).asNondeterministic()  # type: ignore[call-overload] # its stub knows no tuples
     by_key = df.repartition(names.key) if partitions is None else df.repartition(partitions, names.key)
-    answered = by_key.withColumn(ASSIGNMENT, udf(*(sf.col(_quoted(theirs)) for theirs in needed.values())))
-    kept = [sf.col(_quoted(name)) for name in df.columns]
+    answered = by_key.withColumn(ASSIGNMENT, udf(*(sf.col(quoted(theirs)) for theirs in needed.values())))
+    kept = [sf.col(quoted(name)) for name in df.columns]
     return answered.select(*kept, *(sf.col(f"{ASSIGNMENT}.{name}") for name in ADDED))
 
 
-def _quoted(name: str) -> str:
-    """A column's name as Spark reads it when it has a point in it."""
-    return f"`{name.replace('`', '``')}`"
-
-
-def named(
-    key: str, type: str, event_time: str, receive_time: str, size: str | None, order: Sequence[str]
-) -> Names:
+def named(key: str, type: str, event_time: str, receive_time: str, size: str | None, order: Sequence[str]) -> Names:
     """The names as given in a call."""
     if isinstance(order, str):
         raise InvalidInput(f"order must be a list of column names, got the one word {order!r}")

@@ -70,7 +70,8 @@ class _Collect:
 
     def _collected(self, rows: pa.Table) -> pa.Table:
         ids = rows.column("batch_id").combine_chunks()
-        first = np.append(True, pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)) if len(ids) else []
+        first = np.ones(len(ids), bool)
+        first[1:] = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
         begins = np.flatnonzero(first)
         run = pa.array(np.cumsum(first))
         order = pc.sort_indices(rows.append_column("run", run), sort_keys=[("run", "ascending"), *self.order])
@@ -79,4 +80,3 @@ class _Collect:
         offsets = pa.array(np.append(begins, rows.num_rows).astype(np.int32))
         heads = rows.select(["batch_id", self.key, *OF_BATCH[1:]]).take(pa.array(begins))
         return heads.append_column("messages", pa.ListArray.from_arrays(offsets, structs))
-

@@ -1,8 +1,8 @@
 """Stage 1 on a streaming DataFrame: `stream_frame` to go on with it, `follow` to end in a sink of one's own.
 
-    micro-batch ──► lanes by key ──► LaneTask ──► rows whose fate is known ──► each(rows, epoch)
-         ▲               ▲               └──► what is held, in files beside the checkpoint
-         └── ticks ──────┴── a mark for every lane: those without rows move on too
+micro-batch ──► lanes by key ──► LaneTask ──► rows whose fate is known ──► each(rows, epoch)
+     ▲               ▲               └──► what is held, in files beside the checkpoint
+     └── ticks ──────┴── a mark for every lane: those without rows move on too
 """
 
 import json
@@ -18,36 +18,45 @@ from batchline.core.watermark import watermark_us
 from batchline.errors import InvalidInput, InvalidTable, did_you_mean
 from batchline.spark import checkpoint as checkpoints
 from batchline.spark.batching import ASSIGNED
-from batchline.spark.frames import checked_names, lane_of
 from batchline.spark.epoch_files import Directory, EpochFiles
+from batchline.spark.frames import check_lanes, checked_names, fields_of, quoted
 from batchline.spark.lane_state import Left
 from batchline.spark.lanes import LANE, MARK, LaneTask, Time
+from batchline.spark.marks import every_lane, marked
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Each", "Following", "Pace", "follow_frame", "stream_frame"]
+__all__ = ["ABOUT", "EVERY_SECOND", "Each", "Following", "Pace", "Pack", "stream_frame"]
 
 #: Given the rows whose fate an epoch has decided, and its number. A repeated epoch brings the same rows.
 Each = Callable[["DataFrame", int], None]
+#: Makes parcels of the rows of an epoch: given them, where to hold the rest, the epoch, and whether it is the last.
+Pack = Callable[["DataFrame", str, int, bool], "DataFrame"]
 CLOCKS: Final = ("data", "wall")
 #: What is asked of a stream's trigger unless somebody asks for something else.
 EVERY_SECOND: Final = {"processingTime": "1 second"}
 NO_SPAN: Final = timedelta(0)
 WATERMARK: Final = "watermark"
 LAST_EPOCH: Final = 2**31
+#: The name of what stage 2 must know, in the metadata of a column.
+ABOUT: Final = "batchline"
 
 
 class Pace:
     """How a stream's time moves on: by its rows, by the clock on the wall, by partitions of its source."""
 
     def __init__(
-        self, skew: timedelta = NO_SPAN, idle: timedelta | None = None, clock: str = "data", partition: str | None = None
+        self,
+        skew: timedelta = NO_SPAN,
+        idle: timedelta | None = None,
+        clock: str = "data",
+        partition: str | None = None,
     ) -> None:
-        for name, span in (("skew", skew), ("idle", idle)):
-            if span is not None and (not isinstance(span, timedelta) or span < NO_SPAN):
-                raise InvalidInput(f"{name} must be a timedelta of 0 or longer, got {span!r}")
+        check_span("skew", skew)
+        if idle is not None:
+            check_span("idle", idle)
         if clock not in CLOCKS:
             known = ", ".join(map(repr, CLOCKS))
             raise InvalidInput(f"clock must be one of {known}, got {clock!r}{did_you_mean(str(clock), CLOCKS)}")
@@ -65,65 +74,51 @@ def stream_frame(
         raise InvalidInput("partition= needs follow(…): a streaming DataFrame has nobody who knows all its partitions")
     lanes = _agree(df, rules, names, state, lanes)
     task = LaneTask(rules, names, Directory(state).uri, Time(pace.skew_us))
-    return _in_lanes(_marked(df, names, pace, lanes), lanes, task, df)
+    return _in_lanes(marked(df, names.key, names.receive_time, lanes, pace.clock), lanes, task, df)
 
 
 def _agree(df: "DataFrame", rules: BatchRules, names: Names, state: str, lanes: int | None) -> int:
     """Check what is asked for, also against what the state was made with; the number of lanes."""
     check_rules(rules)
     checked_names(df, names, rules.max_bytes, (*ADDED, LANE, MARK))
-    if lanes is not None and (not isinstance(lanes, int) or isinstance(lanes, bool) or not 1 <= lanes <= 9999):
-        raise InvalidInput(f"lanes must be a whole number from 1 to 9999, got {lanes!r}")
+    check_lanes(lanes)
     columns = {field.name: field.dataType.simpleString() for field in df.schema}
     settings = {"rules": rules.as_data(), "names": names.as_data(), "columns": columns}
     default = df.sparkSession.sparkContext.defaultParallelism
     return checkpoints.agree(Directory(state), settings, lanes, default)
 
 
-def _marked(df: "DataFrame", names: Names, pace: Pace, lanes: int) -> "DataFrame":
-    """The rows with their lanes; with the clock on the wall, a tick for each lane every second."""
-    from pyspark.sql import functions as sf
-
-    rows = df.withColumn(LANE, lane_of(df[_quoted(names.key)], lanes)).withColumn(MARK, sf.lit(False))
-    if pace.clock == "data":
-        return rows
-    ticks = df.sparkSession.readStream.format("rate").option("rowsPerSecond", 1).load()
-    every_lane = sf.explode(sf.sequence(sf.lit(0), sf.lit(lanes - 1)))
-    return rows.unionByName(_marks(ticks.select("timestamp", every_lane.alias("lane")), df, names, "timestamp"))
-
-
-def _marks(frame: "DataFrame", df: "DataFrame", names: Names, at: str | None) -> "DataFrame":
-    """A mark for each row of a frame of lanes: all columns null, but for the receive time of a tick."""
-    from pyspark.sql import functions as sf
-
-    nulls = {field.name: sf.lit(None).cast(field.dataType) for field in df.schema}
-    if at is not None:
-        nulls[names.receive_time] = sf.col(at)
-    columns = [column.alias(name) for name, column in nulls.items()]
-    return frame.select(*columns, sf.col("lane").cast("int").alias(LANE), sf.lit(True).alias(MARK))
-
-
 def _in_lanes(marked: "DataFrame", lanes: int, task: LaneTask, df: "DataFrame") -> "DataFrame":
-    from pyspark.sql.types import StructField, StructType, _parse_datatype_string
+    """The rows whose fate is known; on the column `batch_id` stands what stage 2 must know of how they came about."""
+    from pyspark.sql.types import StructField, StructType
 
-    added = _parse_datatype_string(ASSIGNED)
-    fields = [StructField(field.name, field.dataType, True, field.metadata) for field in (*df.schema, *added)]
-    return marked.repartitionById(lanes, LANE).mapInArrow(task.__call__, StructType(fields))
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+    lag_us = task.rules.window_us + task.rules.max_delay_us
+    about = {ABOUT: {"lag_us": lag_us, "lanes": lanes, "key": task.names.key}}
+    added = [
+        StructField(field.name, field.dataType, True, about if field.name == "batch_id" else None)
+        for field in fields_of(ASSIGNED)
+    ]
+    own = [StructField(field.name, field.dataType, True, field.metadata) for field in df.schema]
+    return marked.repartitionById(lanes, LANE).mapInArrow(task.__call__, StructType([*own, *added]))
 
 
 class Following:
     """A stream that is being followed, into a sink."""
 
     def __init__(
-        self, df: "DataFrame", rules: BatchRules, names: Names, pace: Pace, each: Each, checkpoint: str, lanes: int | None
+        self,
+        df: "DataFrame",
+        rules: BatchRules,
+        names: Names,
+        pace: Pace,
+        each: Each,
+        checkpoint: str,
+        lanes: int | None,
+        pack: "Pack | None" = None,
     ) -> None:
         if pace.partition is not None and pace.partition not in df.columns:
             raise InvalidTable(f"partition={pace.partition!r}: the DataFrame has no such column")
-        self.df, self.rules, self.names, self.pace, self.each = df, rules, names, pace, each
+        self.df, self.rules, self.names, self.pace, self.each, self.pack = df, rules, names, pace, each, pack
         self.checkpoint = Directory(checkpoint).uri
         self.state = Directory(f"{self.checkpoint}/batchline")
         self.lanes = _agree(df, rules, names, self.state.uri, lanes)
@@ -133,11 +128,11 @@ class Following:
         """Start the query, or go on from its checkpoint; not if the input has ended before."""
         if checkpoints.is_finished(self.state) is not None:
             return
-        stream = _marked(self.df, self.names, self.pace, self.lanes)
+        stream = self._marked(self.df, self.pace.clock)
         writer = stream.writeStream.foreachBatch(self._step).option("checkpointLocation", self.checkpoint)
         self.query = writer.trigger(**trigger).start()
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: int | None = None) -> bool:
         """Wait until the query has ended, or so many seconds; whether it has. An error in it is raised here."""
         if self.query is None:
             return True
@@ -157,8 +152,9 @@ class Following:
             epoch = max(files.before for files in self._files()) + 1
             checkpoints.finish(self.state, epoch)
         nothing = self.df.sparkSession.createDataFrame([], self.df.schema)
-        marked = _marked(nothing, self.names, Pace(), self.lanes)
-        self._hand_out(marked, epoch, Time(highest_us=self._highest(self._left(epoch)), flush=True))
+        self._hand_out(
+            self._marked(nothing, "data"), epoch, Time(highest_us=self._highest(self._left(epoch)), flush=True)
+        )
 
     def summary(self) -> dict[str, int]:
         """What has come since the stream began, and what became of it."""
@@ -173,14 +169,21 @@ class Following:
         time = Time(self.pace.skew_us, self._highest(left), self._watermark(batch, epoch))
         self._hand_out(batch, epoch, time)
 
-    def _hand_out(self, marked: "DataFrame", epoch: int, time: Time) -> None:
-        spark = marked.sparkSession
-        lanes = spark.range(0, self.lanes, 1, 1).withColumnRenamed("id", "lane")
-        marked = marked.unionByName(_marks(lanes, self.df, self.names, None))
+    def _marked(self, df: "DataFrame", clock: str) -> "DataFrame":
+        return marked(df, self.names.key, self.names.receive_time, self.lanes, clock)
+
+    def _hand_out(self, rows: "DataFrame", epoch: int, time: Time) -> None:
+        every = rows.unionByName(every_lane(self.df, self.lanes))
         task = LaneTask(self.rules, self.names, self.state.uri, time, epoch)
-        rows = _in_lanes(marked, self.lanes, task, self.df)
+        rows = _in_lanes(every, self.lanes, task, self.df)
+        state = Directory(f"{self.state.uri}/parcels")
+        if self.pack is not None:
+            rows = self.pack(rows, state.uri, epoch, time.flush)
         self.each(rows, epoch)
-        if any(files.before != epoch for files in self._files(epoch + 1)):
+        written = self._files(epoch + 1)
+        if self.pack is not None:
+            written += [EpochFiles(state, lane, epoch + 1) for lane in range(self.lanes)]
+        if any(files.before != epoch for files in written):
             # What it was given was not read to the end, by a `take` for instance: the state must go on all the same.
             rows.write.format("noop").mode("overwrite").save()
 
@@ -201,8 +204,8 @@ class Following:
         from pyspark.sql import functions as sf
 
         before = _highest_before(self.state, epoch)
-        largest = sf.unix_micros(sf.max(_quoted(self.names.receive_time)))
-        found = batch.groupBy(MARK, sf.col(_quoted(self.pace.partition)).cast("string")).agg(largest).collect()
+        largest = sf.unix_micros(sf.max(quoted(self.names.receive_time)))
+        found = batch.groupBy(MARK, sf.col(quoted(self.pace.partition)).cast("string")).agg(largest).collect()
         highest = dict(before)
         for _, partition, at in (row for row in found if not row[0] and row[2] is not None):
             highest[str(partition)] = max(at, highest.get(str(partition), at))

@@ -1,18 +1,29 @@
 """The columns of a DataFrame that the rules look at, checked before anything runs."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types
 
 from batchline.columnar.names import Names
-from batchline.errors import InvalidTable, did_you_mean
+from batchline.errors import InvalidInput, InvalidTable, did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["checked_names", "lane_of", "refuse_taken"]
+__all__ = [
+    "check_column",
+    "check_lanes",
+    "check_span",
+    "checked_names",
+    "fields_of",
+    "lane_of",
+    "quoted",
+    "refuse_taken",
+]
 
+MOST_LANES = 9999
 #: What a column of ours must be, and how that is called.
 KINDS: dict[str, tuple[Any, str]] = {
     "key": (types.StringType, "strings"),
@@ -28,7 +39,7 @@ def checked_names(df: "DataFrame", names: Names, max_bytes: int | None, added: S
     if max_bytes is not None and names.size is None:
         raise InvalidTable("max_bytes is set, so the name of the column with the sizes is needed: size=…")
     for ours, theirs in names.needed().items():
-        _check(df, ours, theirs)
+        check_column(df, ours, theirs)
     refuse_taken(df, added)
     return names
 
@@ -40,7 +51,8 @@ def refuse_taken(df: "DataFrame", added: Sequence[str]) -> None:
         raise InvalidTable(f"the DataFrame already has a column {', '.join(taken)}, which the result would add")
 
 
-def _check(df: "DataFrame", ours: str, theirs: str) -> None:
+def check_column(df: "DataFrame", ours: str, theirs: str) -> None:
+    """The DataFrame has that column, of the type that ours must have."""
     if not isinstance(theirs, str):
         raise InvalidTable(f"{ours} must be the name of a column, got {theirs!r} ({type(theirs).__name__})")
     if df.columns.count(theirs) != 1:
@@ -66,3 +78,26 @@ def lane_of(subject: "Column", lanes: int) -> "Column":
     from pyspark.sql import functions as sf
 
     return (sf.crc32(subject.cast("binary")) % sf.lit(lanes)).cast("int")
+
+
+def check_span(name: str, span: Any) -> None:
+    """A span of time is one."""
+    if not isinstance(span, timedelta) or span < timedelta(0):
+        raise InvalidInput(f"{name} must be a timedelta of 0 or longer, got {span!r}")
+
+
+def fields_of(ddl: str) -> "list[types.StructField]":
+    """The fields that are written as in SQL."""
+    fields: Any = types.StructType.fromDDL(ddl)
+    return list(fields)
+
+
+def check_lanes(lanes: Any) -> None:
+    """A number of lanes is one, where it is given."""
+    if lanes is not None and (not isinstance(lanes, int) or isinstance(lanes, bool) or not 1 <= lanes <= MOST_LANES):
+        raise InvalidInput(f"lanes must be a whole number from 1 to {MOST_LANES}, got {lanes!r}")
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark reads it when it has a point in it."""
+    return f"`{name.replace('`', '``')}`"

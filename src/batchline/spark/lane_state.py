@@ -163,4 +163,3 @@ def _joined(parts: list[Held]) -> Held:
 
 def _shifted(keys: pa.Table, shift: int) -> pa.Table:
     return keys.set_column(keys.column_names.index("end"), "end", pc.add(keys.column("end"), shift))
-

@@ -133,5 +133,3 @@ def epoch_of_task() -> tuple[int, str | None]:
     if context is None or epoch is None:
         raise RuntimeError("a stream's lanes run in a streaming query only; outside one there is no epoch")
     return int(epoch), context.getLocalProperty(QUERY_PROPERTY)
-
-

@@ -1,7 +1,7 @@
 """Partitions larger than memory: rows go to disk by key, are answered bucket by bucket, and come back as they came.
 
-    rows in ──► fits? ──yes──► answered at once ──────────────────────────────► answers, in the order of the rows
-                  └──no──► buckets by key on disk ──► answered one by one ──► dealt back ──┘
+rows in ──► fits? ──yes──► answered at once ──────────────────────────────► answers, in the order of the rows
+              └──no──► buckets by key on disk ──► answered one by one ──► dealt back ──┘
 """
 
 import tempfile

@@ -1,0 +1,78 @@
+"""A real cluster: a driver, a master and two workers, each a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from tests.servers.server import REPOSITORY
+from tests.test_servers import watched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+#: Each of the two tasks waits until the other has begun too, so they cannot run one after the other in one worker.
+ON_BOTH = """
+import json, os, sys, threading
+from pathlib import Path
+from pyspark.sql.functions import col, udf
+from batchline.spark.session import session
+
+master, meeting = sys.argv[1], Path(sys.argv[2])
+conf = {
+    "spark.pyspark.python": sys.executable, "spark.driver.host": "127.0.0.1", "spark.driver.memory": "512m",
+    "spark.executor.memory": "512m", "spark.executor.cores": 1,
+}
+spark = session("cluster test", master, conf)
+
+def meet(number):
+    (meeting / f"task-{number}").touch()
+    pause = threading.Event()
+    for _ in range(3000):
+        if len(list(meeting.iterdir())) == 2:
+            break
+        pause.wait(0.02)
+    return json.dumps([os.getpid(), os.getppid(), os.getcwd()])
+
+rows = spark.range(0, 2, 1, 2).select(udf(meet, "string")(col("id")).alias("where")).collect()
+print(json.dumps([json.loads(row["where"]) for row in rows]))
+"""
+
+
+def test_a_job_with_a_python_function_runs_on_both_workers(
+    spark_cluster_url: str, run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    meeting = tmp_path / "meeting"
+    meeting.mkdir()
+    ended = run_python(ON_BOTH, spark_cluster_url, str(meeting))
+    assert (ended.stderr, ended.returncode) == ("", 0)
+    pids, daemons, directories = zip(*json.loads(ended.stdout), strict=True)
+    assert len(set(pids)) == len(set(daemons)) == 2
+    # HOME/worker-0/app-…/0
+    assert {directory.split("/")[-3] for directory in directories} == {"worker-0", "worker-1"}
+
+
+CONTROLLER = """
+import sys
+from tests.servers.ask import ask, begin, keeper_pid
+begin()
+ask("spark_cluster")
+print(keeper_pid(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_cluster_is_gone_when_the_run_is_killed(spark_cluster_url: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", CONTROLLER], cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as controller:
+        assert controller.stdout is not None
+        keeper = int(controller.stdout.readline())
+        with watched(keeper) as ended:
+            os.kill(controller.pid, signal.SIGKILL)
+            ended()
