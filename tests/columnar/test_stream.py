@@ -27,7 +27,7 @@ def whole(rules: BatchRules, table: pa.Table) -> pa.Table:
     """All at once, complete up to the last row received."""
     until = pc.max(table.column("receive_time").cast(pa.int64())).as_py()
     view = NAMES.view(table)
-    return with_answers(table, answer(view, rules, NAMES.our_order(), EARLIEST if until is None else until))
+    return with_answers(table, answer(view, rules, NAMES, EARLIEST if until is None else until))
 
 
 def in_pieces(rules: BatchRules, table: pa.Table, cuts: list[int], skew: int) -> pa.Table:

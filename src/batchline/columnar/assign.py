@@ -1,6 +1,5 @@
 """Stage 1 on Arrow columns: a table in, the same table with verdicts and batches out."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from batchline.columnar import columns, kernel, layout, sorting
 from batchline.columnar.columns import MOMENT
+from batchline.columnar.names import Names
 from batchline.core.batch_rules import BatchRules
 from batchline.core.moment import us_of
 from batchline.errors import InvalidInput, InvalidRules
@@ -80,11 +80,12 @@ def answer(table: pa.Table, rules: BatchRules, order: Sequence[str] | None = Non
     key_codes, keys = columns.codes_of(table, "key")
     inputs = columns.inputs_of(table, rules.max_bytes)
     places, ends = kernel.group_by_key(key_codes, len(keys))
-    if order is not None:
-        sorting.sort_within_keys(places, ends, columns.ranks_of(table, order, inputs))
+    if names is not None:
+        ranks = columns.ranks_of(table, names.our_order(), names.our_last(), inputs)
+        sorting.sort_within_keys(places, ends, ranks)
     # One key in order is as it should be. Of many, the columns are brought together first: that is quicker than reading
     # here and there, for the processor can fetch ahead.
-    moved = len(keys) > 1 or order is not None
+    moved = len(keys) > 1 or names is not None
     if moved:
         inputs = columns.Inputs(*(columns.frozen(column[places]) for column in inputs))
     verdicts, links = np.empty(table.num_rows, np.int8), np.empty(table.num_rows, layout.LINK)

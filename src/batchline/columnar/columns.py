@@ -166,10 +166,11 @@ def inputs_of(table: pa.Table, max_bytes: int | None) -> Inputs:
     return Inputs(codes, times_of(table, "event_time"), receive_times_of(table), sizes_of(table, max_bytes))
 
 
-def ranks_of(table: pa.Table, order: Sequence[str], inputs: Inputs) -> NDArray[np.int64]:
-    """What receive order compares, first things first: receive time, the `order` columns, event time, type."""
-    check_there(table, order)
-    return np.stack([inputs.receive, *(_order_of(table, name) for name in order), inputs.event, inputs.type])
+def ranks_of(table: pa.Table, order: Sequence[str], last: Sequence[str], inputs: Inputs) -> NDArray[np.int64]:
+    """What receive order compares, first things first: receive time, `order`, event time, type, and the `last`."""
+    check_there(table, (*order, *last))
+    first, ties = ([_order_of(table, name) for name in names] for names in (order, last))
+    return np.stack([inputs.receive, *first, inputs.event, inputs.type, *ties])
 
 
 def _order_of(table: pa.Table, name: str) -> NDArray[np.int64]:

@@ -19,17 +19,23 @@ class Names:
     size: str | None = None
     #: What decides between rows received at the same time: an offset, a position.
     order: tuple[str, ...] = ()
+    #: What decides between rows that tie in all else, type included: where they stood in a file.
+    last: tuple[str, ...] = ()
 
     def needed(self) -> dict[str, str]:
         """Our names, and the table's, of every column that is looked at."""
         named = {"key": self.key, "type": self.type, "event_time": self.event_time, "receive_time": self.receive_time}
         if self.size is not None:
             named["size"] = self.size
-        return named | dict(zip(self.our_order(), self.order, strict=True))
+        return named | dict(zip((*self.our_order(), *self.our_last()), (*self.order, *self.last), strict=True))
 
     def our_order(self) -> tuple[str, ...]:
         """The order columns by our names, which no other column has."""
         return tuple(f"order_{place}" for place in range(len(self.order)))
+
+    def our_last(self) -> tuple[str, ...]:
+        """The same of those that decide last."""
+        return tuple(f"order_last_{place}" for place in range(len(self.last)))
 
     def view(self, table: pa.Table) -> pa.Table:
         """The needed columns of the table by our names; nothing is copied."""
@@ -37,4 +43,4 @@ class Names:
 
     def as_data(self) -> dict[str, Any]:
         """The names as plain data."""
-        return asdict(self) | {"order": list(self.order)}
+        return asdict(self) | {"order": list(self.order), "last": list(self.last)}

@@ -95,8 +95,7 @@ class _Desk:
         both = [old.cast(new.schema), new] if old.num_rows else [new]
         self.table = pa.concat_tables(both)
         view = names.view(self.table)
-        self.order = names.our_order()
-        self.view = view
+        self.names, self.view = names, view
         self.codes, self.keys = columns.codes_of(view, "key")
         self.inputs = columns.inputs_of(view, rules.max_bytes)
         self.member = _padded(held.rows.column("open_start").is_valid(), self.table.num_rows)
@@ -110,7 +109,7 @@ class _Desk:
     def sort(self) -> None:
         """Bring the rows of each key together: those in open batches, those whose turn it is, those that wait."""
         self.places, self.ends = kernel.group_by_key(self.codes, len(self.keys))
-        ranks = columns.ranks_of(self.view, self.order, self.inputs)
+        ranks = columns.ranks_of(self.view, self.names.our_order(), self.names.our_last(), self.inputs)
         first = np.where(self.member, self.window[0], ranks[0])
         sorting.sort_within_keys(self.places, self.ends, np.stack([~self.member, first, *ranks[1:]]))
         self.inputs = columns.Inputs(*(columns.frozen(column[self.places]) for column in self.inputs))

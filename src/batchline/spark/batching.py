@@ -47,7 +47,7 @@ def batch_frame(
     if partitions is not None and partitions < 1:
         raise InvalidInput(f"partitions must be 1 or more, got {partitions}")
     needed = names.needed()
-    our_order, until_us, ours = names.our_order(), us_until(until), tuple(needed)
+    until_us, ours = us_until(until), tuple(needed)
 
     # By its annotations Spark knows it for an iterator of columns.
     def assign(parts: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
@@ -55,7 +55,7 @@ def batch_frame(
         return Spill(most_rows).answered(tables, answers_of)
 
     def answers_of(table: pa.Table) -> pa.Table:
-        return pa.table(dict(zip(ADDED, columns_of(answer(table, rules, our_order, until_us)), strict=True)))
+        return pa.table(dict(zip(ADDED, columns_of(answer(table, rules, names, until_us)), strict=True)))
 
     # Not deterministic as far as Spark may know: it must neither be moved nor run twice.
     udf = arrow_udf(assign, ASSIGNED).asNondeterministic()  # type: ignore[call-overload] # its stub knows no tuples

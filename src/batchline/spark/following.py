@@ -19,7 +19,7 @@ from batchline.errors import InvalidInput, InvalidTable, did_you_mean
 from batchline.spark import checkpoint as checkpoints
 from batchline.spark.batching import ASSIGNED
 from batchline.spark.epoch_files import Directory, EpochFiles
-from batchline.spark.frames import check_lanes, checked_names, fields_of, quoted
+from batchline.spark.frames import check_lanes, check_span, checked_names, fields_of, quoted
 from batchline.spark.lane_state import Left
 from batchline.spark.lanes import LANE, MARK, LaneTask, Time
 from batchline.spark.marks import every_lane, marked
