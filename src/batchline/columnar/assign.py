@@ -72,10 +72,11 @@ class Answers(NamedTuple):
     keys: pa.Array
 
 
-def answer(table: pa.Table, rules: BatchRules, order: Sequence[str] | None = None, until_us: int = NEVER_US) -> Answers:
+def answer(table: pa.Table, rules: BatchRules, names: Names | None = None, until_us: int = NEVER_US) -> Answers:
     """Batch the rows of a table that has been checked.
 
-    With `order` they are first sorted within their key: by receive time, these columns, event time and type.
+    With `names`, of which it is a view, they are first sorted within their key: by receive time, `order`, event time,
+    type and what decides last.
     """
     key_codes, keys = columns.codes_of(table, "key")
     inputs = columns.inputs_of(table, rules.max_bytes)
