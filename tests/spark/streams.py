@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -82,7 +83,7 @@ def cuts_of(seed: int, count: int, pieces: int) -> list[int]:
 def land(messages: Sequence[Measurement], cuts: Sequence[int], directory: Path) -> None:
     """The messages as files, in the order of their names; a file per piece."""
     directory.mkdir()
-    for number, (begin, end) in enumerate(zip(cuts, cuts[1:], strict=False)):
+    for number, (begin, end) in enumerate(pairwise(cuts)):
         file = directory / f"{number:04}.parquet"
         pa_parquet.write_table(table_of(list(messages[begin:end])), file)
         # Spark takes files in the order of their ages, and tells ages apart by milliseconds.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.stream_program import SKEW_US
 from tests.servers.server import REPOSITORY
+from tests.spark.stream_program import SKEW_US
 from tests.spark.streams import RULES, arriving, by_library, cuts_of, land, shown, stream
 from tests.spark.test_one_answer import told_until
 

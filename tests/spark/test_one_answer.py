@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pytest
 
 from batchline.columnar import assign_batches as assign_columns
+from batchline.columnar.names import Names
 from batchline.spark import assign_batches, follow
 from batchline.spark.batching import batch_frame
-from batchline.columnar.names import Names
 from tests.columnar.test_agreement import table_of
 from tests.core.streams import us
 from tests.spark.streams import RULES, arriving, by_library, cuts_of, end_of, land, landing, shown, stream
