@@ -14,7 +14,7 @@ from batchline.columnar.assign import ADDED, answer, check_rules, columns_of, us
 from batchline.columnar.names import Names
 from batchline.core.batch_rules import BatchRules
 from batchline.errors import InvalidInput
-from batchline.spark.frames import checked_names, quoted
+from batchline.spark.frames import checked_names, quoted, tied
 from batchline.spark.spill import MOST_ROWS, Spill
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def batch_frame(
     checked_names(df, names, rules.max_bytes, ADDED)
     if partitions is not None and partitions < 1:
         raise InvalidInput(f"partitions must be 1 or more, got {partitions}")
+    kept = [sf.col(quoted(name)) for name in df.columns]
+    df, names = tied(df, names)
     needed = names.needed()
     until_us, ours = us_until(until), tuple(needed)
 
@@ -61,7 +63,6 @@ def batch_frame(
     udf = arrow_udf(assign, ASSIGNED).asNondeterministic()  # type: ignore[call-overload] # its stub knows no tuples
     by_key = df.repartition(names.key) if partitions is None else df.repartition(partitions, names.key)
     answered = by_key.withColumn(ASSIGNMENT, udf(*(sf.col(quoted(theirs)) for theirs in needed.values())))
-    kept = [sf.col(quoted(name)) for name in df.columns]
     return answered.select(*kept, *(sf.col(f"{ASSIGNMENT}.{name}") for name in ADDED))
 
 

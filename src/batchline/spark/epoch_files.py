@@ -15,7 +15,7 @@ from pyarrow import fs, ipc
 
 from batchline.errors import InvalidCheckpoint
 
-__all__ = ["Directory", "EpochFiles"]
+__all__ = ["Directory", "EpochFiles", "place_of"]
 
 
 class Directory:
@@ -77,19 +77,24 @@ class Directory:
         return f"{self.path}/{lane}/.{base}.{secrets.token_hex(4)}"
 
 
-class EpochFiles:
-    """What the epochs before one have left of a lane, and what this one leaves."""
+def place_of(lane: int) -> str:
+    """Where a lane's files are."""
+    return f"lane-{lane:04}"
 
-    def __init__(self, directory: Directory, lane: int, epoch: int, query: str | None = None) -> None:
-        self.directory, self.lane, self.epoch, self.query = directory, f"lane-{lane:04}", epoch, query
-        self.names = directory.names(self.lane)
+
+class EpochFiles:
+    """What the epochs before one have left in a place, a lane's for instance, and what this one leaves."""
+
+    def __init__(self, directory: Directory, place: str, epoch: int, query: str | None = None) -> None:
+        self.directory, self.place, self.epoch, self.query = directory, place, epoch, query
+        self.names = directory.names(place)
         #: The last epoch before, and its notes.
         self.before, self.notes = self._before()
 
     def _before(self) -> tuple[int, dict[str, Any]]:
         epochs = [int(name[:-5]) for name in self.names if name.endswith(".json") and name[0] != "."]
         before = max((epoch for epoch in epochs if epoch < self.epoch), default=-1)
-        text = None if before < 0 else self.directory.read_text(f"{self.lane}/{before:06}.json")
+        text = None if before < 0 else self.directory.read_text(f"{self.place}/{before:06}.json")
         notes: dict[str, Any] = {} if text is None else json.loads(text)
         if notes and notes["query"] != self.query:
             raise InvalidCheckpoint(
@@ -100,15 +105,15 @@ class EpochFiles:
 
     def read(self, epoch: str, part: str) -> pa.Table:
         """A table that an epoch wrote."""
-        return self.directory.read_table(f"{self.lane}/{epoch}.{part}.arrow")
+        return self.directory.read_table(f"{self.place}/{epoch}.{part}.arrow")
 
     def write(self, tables: Mapping[str, pa.Table], notes: dict[str, Any], live: Iterable[str] = ()) -> None:
         """Write the tables, then the notes; and delete what nobody needs any more, but for the `live` epochs."""
         name = f"{self.epoch:06}"
         for part, table in tables.items():
-            self.directory.write_table(f"{self.lane}/{name}.{part}.arrow", table)
+            self.directory.write_table(f"{self.place}/{name}.{part}.arrow", table)
         text = json.dumps(notes | {"query": self.query}, sort_keys=True)
-        self.directory.write_text(f"{self.lane}/{name}.json", text)
+        self.directory.write_text(f"{self.place}/{name}.json", text)
         self._clean({*live, f"{self.before:06}"})
 
     def _clean(self, live: set[str]) -> None:
@@ -116,4 +121,4 @@ class EpochFiles:
         for name in self.names:
             of = name.partition(".")[0]
             if of.isdigit() and int(of) < self.epoch and of not in live:
-                self.directory.delete(f"{self.lane}/{name}")
+                self.directory.delete(f"{self.place}/{name}")

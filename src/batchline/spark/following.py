@@ -5,7 +5,6 @@ micro-batch ──► lanes by key ──► LaneTask ──► rows whose fate 
      └── ticks ──────┴── a mark for every lane: those without rows move on too
 """
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -18,8 +17,8 @@ from batchline.core.watermark import watermark_us
 from batchline.errors import InvalidInput, InvalidTable, did_you_mean
 from batchline.spark import checkpoint as checkpoints
 from batchline.spark.batching import ASSIGNED
-from batchline.spark.epoch_files import Directory, EpochFiles
-from batchline.spark.frames import check_lanes, check_span, checked_names, fields_of, quoted
+from batchline.spark.epoch_files import Directory, EpochFiles, place_of
+from batchline.spark.frames import TIE, check_lanes, check_span, checked_names, fields_of, quoted, tied
 from batchline.spark.lane_state import Left
 from batchline.spark.lanes import LANE, MARK, LaneTask, Time
 from batchline.spark.marks import every_lane, marked
@@ -73,14 +72,15 @@ def stream_frame(
     if pace.partition is not None:
         raise InvalidInput("partition= needs follow(…): a streaming DataFrame has nobody who knows all its partitions")
     lanes = _agree(df, rules, names, state, lanes)
+    rows, names = tied(df, names)
     task = LaneTask(rules, names, Directory(state).uri, Time(pace.skew_us))
-    return _in_lanes(marked(df, names.key, names.receive_time, lanes, pace.clock), lanes, task, df)
+    return _in_lanes(marked(rows, names.key, names.receive_time, lanes, pace.clock), lanes, task, df)
 
 
 def _agree(df: "DataFrame", rules: BatchRules, names: Names, state: str, lanes: int | None) -> int:
     """Check what is asked for, also against what the state was made with; the number of lanes."""
     check_rules(rules)
-    checked_names(df, names, rules.max_bytes, (*ADDED, LANE, MARK))
+    checked_names(df, names, rules.max_bytes, (*ADDED, LANE, MARK, TIE))
     check_lanes(lanes)
     columns = {field.name: field.dataType.simpleString() for field in df.schema}
     settings = {"rules": rules.as_data(), "names": names.as_data(), "columns": columns}
@@ -118,17 +118,18 @@ class Following:
     ) -> None:
         if pace.partition is not None and pace.partition not in df.columns:
             raise InvalidTable(f"partition={pace.partition!r}: the DataFrame has no such column")
-        self.df, self.rules, self.names, self.pace, self.each, self.pack = df, rules, names, pace, each, pack
+        self.df, self.rules, self.pace, self.each, self.pack = df, rules, pace, each, pack
         self.checkpoint = Directory(checkpoint).uri
         self.state = Directory(f"{self.checkpoint}/batchline")
         self.lanes = _agree(df, rules, names, self.state.uri, lanes)
+        self.rows, self.names = tied(df, names)
         self.query: StreamingQuery | None = None
 
     def start(self, trigger: Mapping[str, Any]) -> None:
         """Start the query, or go on from its checkpoint; not if the input has ended before."""
         if checkpoints.is_finished(self.state) is not None:
             return
-        stream = self._marked(self.df, self.pace.clock)
+        stream = self._marked(self.rows, self.pace.clock)
         writer = stream.writeStream.foreachBatch(self._step).option("checkpointLocation", self.checkpoint)
         self.query = writer.trigger(**trigger).start()
 
@@ -151,10 +152,9 @@ class Following:
         if epoch is None:
             epoch = max(files.before for files in self._files()) + 1
             checkpoints.finish(self.state, epoch)
-        nothing = self.df.sparkSession.createDataFrame([], self.df.schema)
-        self._hand_out(
-            self._marked(nothing, "data"), epoch, Time(highest_us=self._highest(self._left(epoch)), flush=True)
-        )
+        nothing = self.rows.sparkSession.createDataFrame([], self.rows.schema)
+        time = Time(highest_us=self._highest(self._left(epoch)), flush=True)
+        self._hand_out(self._marked(nothing, "data"), epoch, time)
 
     def summary(self) -> dict[str, int]:
         """What has come since the stream began, and what became of it."""
@@ -173,7 +173,7 @@ class Following:
         return marked(df, self.names.key, self.names.receive_time, self.lanes, clock)
 
     def _hand_out(self, rows: "DataFrame", epoch: int, time: Time) -> None:
-        every = rows.unionByName(every_lane(self.df, self.lanes))
+        every = rows.unionByName(every_lane(self.rows, self.lanes))
         task = LaneTask(self.rules, self.names, self.state.uri, time, epoch)
         rows = _in_lanes(every, self.lanes, task, self.df)
         state = Directory(f"{self.state.uri}/parcels")
@@ -182,14 +182,14 @@ class Following:
         self.each(rows, epoch)
         written = self._files(epoch + 1)
         if self.pack is not None:
-            written += [EpochFiles(state, lane, epoch + 1) for lane in range(self.lanes)]
+            written += [EpochFiles(state, place_of(lane), epoch + 1) for lane in range(self.lanes)]
         if any(files.before != epoch for files in written):
             # What it was given was not read to the end, by a `take` for instance: the state must go on all the same.
             rows.write.format("noop").mode("overwrite").save()
 
     def _files(self, before: int = LAST_EPOCH) -> list[EpochFiles]:
         """What the last epoch before this one left of each lane."""
-        return [EpochFiles(self.state, lane, before) for lane in range(self.lanes)]
+        return [EpochFiles(self.state, place_of(lane), before) for lane in range(self.lanes)]
 
     def _left(self, before: int = LAST_EPOCH) -> list[Left]:
         return [Left.read(files.notes) for files in self._files(before)]
@@ -203,31 +203,15 @@ class Following:
             return None
         from pyspark.sql import functions as sf
 
-        before = _highest_before(self.state, epoch)
+        files = EpochFiles(self.state, WATERMARK, epoch)
         largest = sf.unix_micros(sf.max(quoted(self.names.receive_time)))
         found = batch.groupBy(MARK, sf.col(quoted(self.pace.partition)).cast("string")).agg(largest).collect()
-        highest = dict(before)
+        highest: dict[str, int] = dict(files.notes.get("highest", {}))
         for _, partition, at in (row for row in found if not row[0] and row[2] is not None):
             highest[str(partition)] = max(at, highest.get(str(partition), at))
         # A tick speaks for all partitions: what is stamped on the spot has come.
         ticked = max((row[2] for row in found if row[0] and row[2] is not None), default=None)
         if ticked is not None:
             highest = {partition: max(at, ticked) for partition, at in highest.items()}
-        _write_highest(self.state, epoch, highest)
+        files.write({}, {"highest": highest})
         return watermark_us(highest, self.pace.skew_us, self.pace.idle_us)
-
-
-def _highest_before(state: Directory, epoch: int) -> dict[str, int]:
-    """The largest receive time of each partition of the source, as an earlier epoch left it."""
-    epochs = [int(name[:-5]) for name in state.names(WATERMARK) if name.endswith(".json") and name[0] != "."]
-    before = max((one for one in epochs if one < epoch), default=None)
-    text = None if before is None else state.read_text(f"{WATERMARK}/{before:06}.json")
-    highest: dict[str, int] = {} if text is None else json.loads(text)
-    for old in epochs:
-        if before is not None and old < before:
-            state.delete(f"{WATERMARK}/{old:06}.json")
-    return highest
-
-
-def _write_highest(state: Directory, epoch: int, highest: dict[str, int]) -> None:
-    state.write_text(f"{WATERMARK}/{epoch:06}.json", json.dumps(highest, sort_keys=True))

@@ -1,6 +1,7 @@
 """The columns of a DataFrame that the rules look at, checked before anything runs."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 __all__ = [
+    "TIE",
     "check_column",
     "check_lanes",
     "check_span",
@@ -21,9 +23,12 @@ __all__ = [
     "lane_of",
     "quoted",
     "refuse_taken",
+    "tied",
 ]
 
 MOST_LANES = 9999
+#: What decides between rows that tie in all else.
+TIE = "batchline_tie"
 #: What a column of ours must be, and how that is called.
 KINDS: dict[str, tuple[Any, str]] = {
     "key": (types.StringType, "strings"),
@@ -77,7 +82,29 @@ def lane_of(subject: "Column", lanes: int) -> "Column":
     """The lane of a subject, as `columnar.parcels` computes it: CRC-32 of its UTF-8 bytes, modulo the lanes."""
     from pyspark.sql import functions as sf
 
-    return (sf.crc32(subject.cast("binary")) % sf.lit(lanes)).cast("int")
+    lane = (sf.crc32(subject.cast("binary")) % sf.lit(lanes)).cast("int")
+    # A row without a key goes somewhere too: there it is told that it needs one.
+    return sf.coalesce(lane, sf.lit(0))
+
+
+def tied(df: "DataFrame", names: Names) -> tuple["DataFrame", Names]:
+    """Rows that tie in all that receive order compares, with one more column to decide between them: what they carry.
+
+    Without it the shuffle would decide which of two values of one moment comes first.
+    """
+    from pyspark.sql import functions as sf
+
+    needed = set(names.needed().values())
+    carried = [field for field in df.schema if field.name not in needed and _has_hash(field.dataType)]
+    if names.order or names.last or not carried:
+        return df, names
+    tie = sf.xxhash64(*(sf.col(quoted(field.name)) for field in carried))
+    return df.withColumn(TIE, tie), replace(names, last=(TIE,))
+
+
+def _has_hash(kind: types.DataType) -> bool:
+    """Whether Spark can hash a value of that type: not where a map is in it."""
+    return "map<" not in kind.simpleString() and "variant" not in kind.simpleString()
 
 
 def check_span(name: str, span: Any) -> None:

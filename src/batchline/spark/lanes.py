@@ -20,7 +20,8 @@ from batchline.columnar.hashing import hash_keys
 from batchline.columnar.names import Names
 from batchline.columnar.stream import Move, Taken, take_rows
 from batchline.core.batch_rules import BatchRules
-from batchline.spark.epoch_files import Directory, EpochFiles
+from batchline.spark.epoch_files import Directory, EpochFiles, place_of
+from batchline.spark.frames import TIE
 from batchline.spark.lane_state import LaneState, Left
 
 __all__ = ["LANE", "MARK", "LaneTask", "Time", "epoch_of_task"]
@@ -63,8 +64,8 @@ class LaneTask(NamedTuple):
             return
         epoch, query = (self.epoch, None) if self.epoch is not None else epoch_of_task()
         for lane, marks, rows in in_lanes(pa.Table.from_batches(parts)):
-            taken = self._step(LaneState(EpochFiles(Directory(self.state), lane, epoch, query)), marks, rows)
-            yield from taken.rows.to_batches(max_chunksize=65_536)
+            taken = self._step(LaneState(EpochFiles(Directory(self.state), place_of(lane), epoch, query)), marks, rows)
+            yield from _as_they_came(taken.rows).to_batches(max_chunksize=65_536)
 
     def _step(self, state: LaneState, marks: pa.Table, rows: pa.Table) -> Taken:
         highest_us, move = self._move(state.left, marks, rows)
@@ -85,6 +86,11 @@ class LaneTask(NamedTuple):
             watermark_us = max(highest_us - self.time.skew_us, left.watermark_us) if _is_moment(highest_us) else None
         now_us = left.watermark_us if watermark_us is None else max(watermark_us, left.watermark_us)
         return highest_us, Move(left.watermark_us, now_us, self.time.flush)
+
+
+def _as_they_came(rows: pa.Table) -> pa.Table:
+    """The rows without the column that decided ties."""
+    return rows.drop_columns([TIE]) if TIE in rows.column_names else rows
 
 
 def _is_moment(at_us: int) -> bool:

@@ -11,7 +11,7 @@ from batchline.columnar.pack_stream import NEVER_US, PackHeld, PackMove, pack_st
 from batchline.columnar.parcel_rows import parcels_of
 from batchline.columnar.parcels import PackedRows, pack_rows
 from batchline.core.pack_rules import PackRules
-from batchline.spark.epoch_files import Directory, EpochFiles
+from batchline.spark.epoch_files import Directory, EpochFiles, place_of
 from batchline.spark.lanes import LANE, epoch_of_task, in_lanes
 
 __all__ = ["GROUP_TIME", "PackNames", "PackTask", "StreamPackTask"]
@@ -111,7 +111,7 @@ class StreamPackTask(NamedTuple):
             return
         epoch, query = (self.epoch, None) if self.epoch is not None else epoch_of_task()
         for lane, marks, rows in in_lanes(pa.Table.from_batches(parts)):
-            files = EpochFiles(Directory(self.state), lane, epoch, query)
+            files = EpochFiles(Directory(self.state), place_of(lane), epoch, query)
             yield from _handed_out(self._step(files, marks, rows), lane, self.rules)
 
     def _step(self, files: EpochFiles, marks: pa.Table, rows: pa.Table) -> PackedRows:
