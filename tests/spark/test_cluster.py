@@ -9,7 +9,12 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+
 from tests.servers.server import REPOSITORY
+from tests.spark.stream_program import SKEW_US
+from tests.spark.streams import RULES, arriving, by_library, cuts_of, land, stream
 from tests.test_servers import watched
 
 if TYPE_CHECKING:
@@ -55,6 +60,44 @@ def test_a_job_with_a_python_function_runs_on_both_workers(
     assert len(set(pids)) == len(set(daemons)) == 2
     # HOME/worker-0/app-…/0
     assert {directory.split("/")[-3] for directory in directories} == {"worker-0", "worker-1"}
+
+
+STAGES = """
+import sys
+from pathlib import Path
+from batchline.spark import assign_batches, session
+from tests.spark.stream_program import by_follow
+from tests.spark.streams import RULES, end_of, stream
+
+master, directory = sys.argv[1], Path(sys.argv[2])
+conf = {
+    "spark.pyspark.python": sys.executable, "spark.driver.host": "127.0.0.1", "spark.driver.memory": "512m",
+    "spark.executor.memory": "512m", "spark.executor.cores": 1, "spark.sql.shuffle.partitions": 4,
+}
+spark = session("cluster test", master, conf)
+df = spark.read.parquet(str(directory / "in"))
+batched = assign_batches(df, RULES[1], size="size", order=["number"], until=end_of(stream(1, 1500, 40)))
+batched.write.parquet(str(directory / "batched"))
+by_follow(spark, directory, RULES[1])
+"""
+
+
+def test_a_batch_job_and_a_stream_on_the_cluster_say_what_the_library_says(
+    spark_cluster_url: str, run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    messages = stream(1, 1500, 40)
+    land(arriving(messages, 7, SKEW_US), cuts_of(8, len(messages), 3), tmp_path / "in")
+    (tmp_path / "signs").mkdir()
+    # Executors, which are not we, write results and state.
+    tmp_path.chmod(0o777)
+    ended = run_python(STAGES, spark_cluster_url, str(tmp_path), PYTHONPATH=str(REPOSITORY))
+    assert (ended.stderr, ended.returncode) == ("", 0)
+    expected = by_library(RULES[1], messages)
+    for results in ("batched", "out"):
+        files = [pa_parquet.read_table(file) for file in (tmp_path / results).rglob("*.parquet")]
+        told = pa.concat_tables(files).sort_by("number")
+        assert told.column("batch_id").to_pylist() == [row[2] for row in expected]
+        assert told.column("verdict").to_pylist() == [row[1] for row in expected]
 
 
 CONTROLLER = """
