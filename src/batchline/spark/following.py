@@ -26,6 +26,7 @@ from batchline.spark.marks import every_lane, marked
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
 
 __all__ = ["ABOUT", "EVERY_SECOND", "Each", "Following", "Pace", "Pack", "stream_frame"]
 
@@ -74,7 +75,8 @@ def stream_frame(
     lanes = _agree(df, rules, names, state, lanes)
     rows, names = tied(df, names)
     task = LaneTask(rules, names, Directory(state).uri, Time(pace.skew_us))
-    return _in_lanes(marked(rows, names.key, names.receive_time, lanes, pace.clock), lanes, task, df)
+    every = marked(rows, names.key, names.receive_time, lanes, pace.clock)
+    return every.repartitionById(lanes, LANE).mapInArrow(task.__call__, _schema(df, rules, names.key, lanes))
 
 
 def _agree(df: "DataFrame", rules: BatchRules, names: Names, state: str, lanes: int | None) -> int:
@@ -88,18 +90,17 @@ def _agree(df: "DataFrame", rules: BatchRules, names: Names, state: str, lanes: 
     return checkpoints.agree(Directory(state), settings, lanes, default)
 
 
-def _in_lanes(marked: "DataFrame", lanes: int, task: LaneTask, df: "DataFrame") -> "DataFrame":
-    """The rows whose fate is known; on the column `batch_id` stands what stage 2 must know of how they came about."""
+def _schema(df: "DataFrame", rules: BatchRules, key: str, lanes: int) -> "StructType":
+    """The columns of the rows whose fate is known; on `batch_id` stands what stage 2 must know of how they came."""
     from pyspark.sql.types import StructField, StructType
 
-    lag_us = task.rules.window_us + task.rules.max_delay_us
-    about = {ABOUT: {"lag_us": lag_us, "lanes": lanes, "key": task.names.key}}
+    about = {ABOUT: {"lag_us": rules.window_us + rules.max_delay_us, "lanes": lanes, "key": key}}
     added = [
         StructField(field.name, field.dataType, True, about if field.name == "batch_id" else None)
         for field in fields_of(ASSIGNED)
     ]
     own = [StructField(field.name, field.dataType, True, field.metadata) for field in df.schema]
-    return marked.repartitionById(lanes, LANE).mapInArrow(task.__call__, StructType([*own, *added]))
+    return StructType([*own, *added])
 
 
 class Following:
@@ -118,11 +119,14 @@ class Following:
     ) -> None:
         if pace.partition is not None and pace.partition not in df.columns:
             raise InvalidTable(f"partition={pace.partition!r}: the DataFrame has no such column")
-        self.df, self.rules, self.pace, self.each, self.pack = df, rules, pace, each, pack
+        self.rules, self.pace, self.each, self.pack = rules, pace, each, pack
         self.checkpoint = Directory(checkpoint).uri
         self.state = Directory(f"{self.checkpoint}/batchline")
         self.lanes = _agree(df, rules, names, self.state.uri, lanes)
         self.rows, self.names = tied(df, names)
+        # The same in every epoch, and dear to make.
+        self.every_lane = every_lane(self.rows, self.lanes)
+        self.schema = _schema(df, rules, names.key, self.lanes)
         self.query: StreamingQuery | None = None
 
     def start(self, trigger: Mapping[str, Any]) -> None:
@@ -173,9 +177,9 @@ class Following:
         return marked(df, self.names.key, self.names.receive_time, self.lanes, clock)
 
     def _hand_out(self, rows: "DataFrame", epoch: int, time: Time) -> None:
-        every = rows.unionByName(every_lane(self.rows, self.lanes))
         task = LaneTask(self.rules, self.names, self.state.uri, time, epoch)
-        rows = _in_lanes(every, self.lanes, task, self.df)
+        every = rows.unionByName(self.every_lane).repartitionById(self.lanes, LANE)
+        rows = every.mapInArrow(task.__call__, self.schema)
         state = Directory(f"{self.state.uri}/parcels")
         if self.pack is not None:
             rows = self.pack(rows, state.uri, epoch, time.flush)
