@@ -16,7 +16,7 @@ from batchline.columnar.stream import KEYS
 from batchline.errors import InvalidCheckpoint
 from batchline.spark.epoch_files import Directory, EpochFiles, place_of
 from batchline.spark.lane_state import LaneState
-from batchline.spark.lanes import LANE, MARK, LaneTask, Time
+from batchline.spark.lanes import LANE, MARKED, LaneTask, Time
 from tests.columnar.test_agreement import table_of
 from tests.columnar.test_stream import NAMES, cut_streams, shown, whole
 from tests.core.streams import batch_rules, us
@@ -35,8 +35,7 @@ def in_lane(rows: pa.Table, number: int) -> pa.RecordBatch:
     own = rows.filter(pa.array([lane(key) == number for key in rows.column("key").to_pylist()], pa.bool_()))
     mark = pa.table({field.name: pa.nulls(1, field.type) for field in rows.schema})
     both = pa.concat_tables([own, mark])
-    marks = pa.array([False] * own.num_rows + [True])
-    marked = both.append_column(LANE, pa.array([number] * both.num_rows, pa.int32())).append_column(MARK, marks)
+    marked = both.append_column(LANE, pa.array([number] * own.num_rows + [number + MARKED], pa.int32()))
     return marked.combine_chunks().to_batches()[0]
 
 

@@ -20,8 +20,8 @@ from batchline.spark.batching import ASSIGNED
 from batchline.spark.epoch_files import Directory, EpochFiles, place_of
 from batchline.spark.frames import TIE, check_lanes, check_span, checked_names, fields_of, quoted, tied
 from batchline.spark.lane_state import Left
-from batchline.spark.lanes import LANE, MARK, LaneTask, Time
-from batchline.spark.marks import every_lane, marked
+from batchline.spark.lanes import LANE, MARKED, LaneTask, Time
+from batchline.spark.marks import by_lane, every_lane, marked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,13 +76,13 @@ def stream_frame(
     rows, names = tied(df, names)
     task = LaneTask(rules, names, Directory(state).uri, Time(pace.skew_us))
     every = marked(rows, names.key, names.receive_time, lanes, pace.clock)
-    return every.repartitionById(lanes, LANE).mapInArrow(task.__call__, _schema(df, rules, names.key, lanes))
+    return by_lane(every, lanes).mapInArrow(task.__call__, _schema(df, rules, names.key, lanes))
 
 
 def _agree(df: "DataFrame", rules: BatchRules, names: Names, state: str, lanes: int | None) -> int:
     """Check what is asked for, also against what the state was made with; the number of lanes."""
     check_rules(rules)
-    checked_names(df, names, rules.max_bytes, (*ADDED, LANE, MARK, TIE))
+    checked_names(df, names, rules.max_bytes, (*ADDED, LANE, TIE))
     check_lanes(lanes)
     columns = {field.name: field.dataType.simpleString() for field in df.schema}
     settings = {"rules": rules.as_data(), "names": names.as_data(), "columns": columns}
@@ -178,7 +178,7 @@ class Following:
 
     def _hand_out(self, rows: "DataFrame", epoch: int, time: Time) -> None:
         task = LaneTask(self.rules, self.names, self.state.uri, time, epoch)
-        every = rows.unionByName(self.every_lane).repartitionById(self.lanes, LANE)
+        every = by_lane(rows.unionByName(self.every_lane), self.lanes)
         rows = every.mapInArrow(task.__call__, self.schema)
         state = Directory(f"{self.state.uri}/parcels")
         if self.pack is not None:
@@ -209,7 +209,8 @@ class Following:
 
         files = EpochFiles(self.state, WATERMARK, epoch)
         largest = sf.unix_micros(sf.max(quoted(self.names.receive_time)))
-        found = batch.groupBy(MARK, sf.col(quoted(self.pace.partition)).cast("string")).agg(largest).collect()
+        is_mark = (sf.col(LANE) >= MARKED).alias("mark")
+        found = batch.groupBy(is_mark, sf.col(quoted(self.pace.partition)).cast("string")).agg(largest).collect()
         highest: dict[str, int] = dict(files.notes.get("highest", {}))
         for _, partition, at in (row for row in found if not row[0] and row[2] is not None):
             highest[str(partition)] = max(at, highest.get(str(partition), at))

@@ -9,7 +9,7 @@ the DataFrame may coalesce, union or take of it what they like.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +24,12 @@ from batchline.spark.epoch_files import Directory, EpochFiles, place_of
 from batchline.spark.frames import TIE
 from batchline.spark.lane_state import LaneState, Left
 
-__all__ = ["LANE", "MARK", "LaneTask", "Time", "epoch_of_task"]
+__all__ = ["LANE", "MARKED", "LaneTask", "Time", "epoch_of_task", "in_lanes"]
 
-#: The lane of a row, and whether it is no row but a mark: that the lane is there, or, by its receive time, a tick.
+#: The lane of a row.
 LANE: Final = "batchline_lane"
-MARK: Final = "batchline_mark"
+#: So much is added where there is no row but a mark: that the lane is there, or, by its receive time, a tick.
+MARKED: Final = 10_000
 #: What Spark tells the tasks of a micro-batch about it.
 EPOCH_PROPERTY: Final = "streaming.sql.batchId"
 QUERY_PROPERTY: Final = "sql.streaming.queryId"
@@ -112,17 +113,12 @@ def _counted(counts: dict[str, int], came: int, taken: Taken) -> dict[str, int]:
 
 
 def in_lanes(table: pa.Table) -> Iterable[tuple[int, pa.Table, pa.Table]]:
-    """Each lane of a partition: its number, its marks and its rows, without the two columns that tell them."""
+    """Each lane of a partition: its number, its marks and its rows, without the column that tells them."""
     table = pa.table({name: _in_utc(table.column(name)) for name in table.column_names})
-    lanes, marks = table.column(LANE).to_numpy(), table.column(MARK).to_numpy()
-    rows = table.drop_columns([LANE, MARK])
-    for lane in np.unique(lanes).tolist():
-        yield lane, rows.filter(pa.array((lanes == lane) & marks)), _only(rows, (lanes == lane) & ~marks)
-
-
-def _only(rows: pa.Table, wanted: Any) -> pa.Table:
-    """The rows that are wanted; nearly always all but one."""
-    return rows.filter(pa.array(wanted))
+    told = table.column(LANE).to_numpy()
+    rows = table.drop_columns([LANE])
+    for lane in np.unique(told % MARKED).tolist():
+        yield lane, rows.filter(pa.array(told == lane + MARKED)), rows.filter(pa.array(told == lane))
 
 
 def _in_utc(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 
 from batchline.spark.frames import lane_of, quoted
-from batchline.spark.lanes import LANE, MARK
+from batchline.spark.lanes import LANE, MARKED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["every_lane", "marked"]
+__all__ = ["by_lane", "every_lane", "marked"]
 
 
 def marked(df: "DataFrame", key: str, time: str, lanes: int, clock: str) -> "DataFrame":
@@ -18,7 +18,7 @@ def marked(df: "DataFrame", key: str, time: str, lanes: int, clock: str) -> "Dat
     """
     from pyspark.sql import functions as sf
 
-    rows = df.withColumn(LANE, lane_of(df[quoted(key)], lanes)).withColumn(MARK, sf.lit(False))
+    rows = df.withColumn(LANE, lane_of(df[quoted(key)], lanes))
     if clock == "data":
         return rows
     ticks = df.sparkSession.readStream.format("rate").option("rowsPerSecond", 1).load()
@@ -39,4 +39,11 @@ def _marks(frame: "DataFrame", df: "DataFrame", time: str | None) -> "DataFrame"
     if time is not None:
         nulls[time] = sf.col("tick")
     columns = [column.alias(name) for name, column in nulls.items()]
-    return frame.select(*columns, sf.col("lane").cast("int").alias(LANE), sf.lit(True).alias(MARK))
+    return frame.select(*columns, (sf.col("lane").cast("int") + sf.lit(MARKED)).alias(LANE))
+
+
+def by_lane(df: "DataFrame", lanes: int) -> "DataFrame":
+    """The rows and marks of each lane in a partition of their own."""
+    from pyspark.sql import functions as sf
+
+    return df.repartitionById(lanes, sf.col(LANE) % sf.lit(MARKED))

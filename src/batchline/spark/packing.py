@@ -17,7 +17,7 @@ from batchline.spark.epoch_files import Directory
 from batchline.spark.following import ABOUT, Pack
 from batchline.spark.frames import check_column, check_lanes, check_span, fields_of, lane_of, quoted
 from batchline.spark.lanes import LANE
-from batchline.spark.marks import every_lane, marked
+from batchline.spark.marks import by_lane, every_lane, marked
 from batchline.spark.pack_lanes import GROUP_TIME, PackNames, PackTask, StreamPackTask
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def pack_frame(df: "DataFrame", rules: PackRules, names: PackNames, lanes: int =
     rows = rows.withColumn(LANE, lane_of(subject, lanes)).withColumn(GROUP_TIME, _group_time(names, rules))
     ties = (names.batch_id, names.event_time, names.type, names.key, names.receive_time, names.size)
     order = [sf.col(GROUP_TIME), subject, *(sf.col(quoted(name)) for name in ties if name is not None)]
-    arranged = rows.repartitionById(lanes, LANE).sortWithinPartitions(*order)
+    arranged = by_lane(rows, lanes).sortWithinPartitions(*order)
     return arranged.mapInArrow(PackTask(rules, names, own).__call__, _schema(df, own))
 
 
@@ -54,7 +54,7 @@ def pack_stream_frame(
     """The parcels of a stream that comes straight from `assign_batches`, as a streaming DataFrame to go on with."""
     lanes, task, rows = _stream_task(df, rules, names, state, linger)
     ticking = marked(rows, task.names.key, str(task.names.closed_at), lanes, clock)
-    return ticking.repartitionById(lanes, LANE).mapInArrow(task.__call__, _schema(df, task.own))
+    return by_lane(ticking, lanes).mapInArrow(task.__call__, _schema(df, task.own))
 
 
 def packer_of(rules: PackRules, names: Names, linger: timedelta | None) -> Pack:
@@ -65,7 +65,7 @@ def packer_of(rules: PackRules, names: Names, linger: timedelta | None) -> Pack:
         lanes, task, rows = _stream_task(df, rules, pack_names, state, linger)
         task = task._replace(epoch=epoch, end=end)
         every = marked(rows, task.names.key, "", lanes, "data").unionByName(every_lane(rows, lanes))
-        return every.repartitionById(lanes, LANE).mapInArrow(task.__call__, _schema(df, task.own))
+        return by_lane(every, lanes).mapInArrow(task.__call__, _schema(df, task.own))
 
     return pack
 
