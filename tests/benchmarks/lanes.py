@@ -33,7 +33,8 @@ def rows_of(keys: np.ndarray, moment: int) -> pa.Table:
 
 
 def in_lane(rows: pa.Table) -> list[pa.RecordBatch]:
-    return rows.append_column(LANE, pa.array(np.zeros(rows.num_rows, np.int32))).to_batches()
+    batches: list[pa.RecordBatch] = rows.append_column(LANE, pa.array(np.zeros(rows.num_rows, np.int32))).to_batches()
+    return batches
 
 
 def epochs(state: str) -> Iterator[LaneTask]:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from batchline import BatchRules, __version__
+from batchline.cli import engines
 from batchline.columnar import assign_batches
 from batchline.columnar.order import in_receive_order
 from batchline.sources.sample import Fleet, sample_fleet
@@ -27,7 +28,7 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path, batchline: Call) -> Pa
 
 
 def test_batch_writes_what_the_library_says(fleet: Path, tmp_path: Path, batchline: Call) -> None:
-    said = batchline("batch", fleet, "--out", tmp_path / "results", "--json")
+    said = batchline("batch", fleet, "--engine", "local", "--out", tmp_path / "results", "--json")
     summary = json.loads(said.out)
     expected = assign_batches(in_receive_order(sample_fleet(Fleet(devices=12, minutes=0.5))), BatchRules())
     accepted = expected.filter(pc.equal(expected["verdict"], "batched"))
@@ -45,7 +46,7 @@ def test_batch_writes_what_the_library_says(fleet: Path, tmp_path: Path, batchli
 
 def test_a_second_run_gives_the_same_bytes(fleet: Path, tmp_path: Path, batchline: Call) -> None:
     for name in ("first", "second"):
-        assert batchline("batch", fleet.parent, "--out", tmp_path / name).code == 0
+        assert batchline("batch", fleet.parent, "--engine", "local", "--out", tmp_path / name).code == 0
     for path in sorted((tmp_path / "first").iterdir()):
         assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
 
@@ -57,7 +58,9 @@ def small(tmp_path: Path, batchline: Call) -> Path:
 
 
 def test_the_summary_for_people_counts_everything(small: Path, tmp_path: Path, batchline: Call) -> None:
-    said = batchline("batch", small, "--out", tmp_path / "results", "--window", "1s", "--anchor", "aligned")
+    said = batchline(
+        "batch", small, "--engine", "local", "--out", tmp_path / "results", "--window", "1s", "--anchor", "aligned"
+    )
     rows = pq.read_metadata(small / "measurements.parquet").num_rows
     assert f"{rows:,} read" in said.out
     assert "window 1s · max delay 400ms · leap limit 400ms · anchor aligned" in said.out
@@ -68,7 +71,9 @@ def test_the_summary_for_people_counts_everything(small: Path, tmp_path: Path, b
 def test_malformed_lines_are_kept_with_their_reason(tmp_path: Path, batchline: Call) -> None:
     good = '{"key":"a","type":"x","event_time":"2026-11-15T12:00:00Z","receive_time":"2026-11-15T12:00:00.1Z"}'
     (tmp_path / "in.jsonl").write_text(f"{good}\nnot json\n")
-    summary = json.loads(batchline("batch", tmp_path / "in.jsonl", "--out", tmp_path / "results", "--json").out)
+    summary = json.loads(
+        batchline("batch", tmp_path / "in.jsonl", "--engine", "local", "--out", tmp_path / "results", "--json").out
+    )
     assert (summary["read"], summary["batched"], summary["rejected"]) == (2, 1, {"malformed": 1})
     (line,) = (tmp_path / "results" / "malformed.jsonl").read_text().splitlines()
     kept = json.loads(line)
@@ -78,7 +83,9 @@ def test_malformed_lines_are_kept_with_their_reason(tmp_path: Path, batchline: C
 def test_columns_may_have_other_names(tmp_path: Path, batchline: Call) -> None:
     (tmp_path / "in.csv").write_text("device,kind,t,T\na,x,2026-11-15T12:00:00Z,2026-11-15T12:00:00.1Z\n")
     names = "key=device,type=kind,event_time=t,receive_time=T"
-    said = batchline("batch", tmp_path / "in.csv", "--out", tmp_path / "results", "--columns", names, "--json")
+    said = batchline(
+        "batch", tmp_path / "in.csv", "--engine", "local", "--out", tmp_path / "results", "--columns", names, "--json"
+    )
     assert json.loads(said.out)["batched"] == 1
 
 
@@ -120,12 +127,25 @@ def test_demo_shows_a_picture_and_writes_a_page(tmp_path: Path, batchline: Call)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("batch", "nowhere", "--out", "x"), "nowhere"),
-        (("batch", "{fleet}", "--out", "x", "--anchor", "arival"), "did you mean 'arrival'?"),
-        (("batch", "{fleet}", "--out", "x", "--split", "midpoint"), "needs the anchor 'event'"),
-        (("batch", "{fleet}", "--out", "x", "--columns", "key"), "expects pairs such as key=device, got 'key'"),
-        (("batch", "{fleet}", "--out", "x", "--order", "offset"), "missing column offset"),
-        (("batch", "{fleet}", "--out", "{fleet}/results"), "lies inside the input"),
+        (("batch", "nowhere", "--engine", "local", "--out", "x"), "nowhere"),
+        (("batch", "{fleet}", "--engine", "local", "--out", "x", "--anchor", "arival"), "did you mean 'arrival'?"),
+        (("batch", "{fleet}", "--engine", "local", "--out", "x", "--split", "midpoint"), "needs the anchor 'event'"),
+        (
+            ("batch", "{fleet}", "--engine", "local", "--out", "x", "--columns", "key"),
+            "expects pairs such as key=device, got 'key'",
+        ),
+        (("batch", "{fleet}", "--engine", "local", "--out", "x", "--order", "offset"), "missing column offset"),
+        (("batch", "{fleet}", "--engine", "local", "--out", "{fleet}/results"), "lies inside the input"),
+        (("batch", "{fleet}", "--out", "x", "--engine", "sparc"), "did you mean 'spark'?"),
+        (("batch", "{fleet}", "--out", "x", "--engine", "local", "--follow"), "cannot be had with --engine local"),
+        (
+            ("batch", "{fleet}", "--out", "x", "--engine", "local", "--master", "local"),
+            "--master says where Spark runs",
+        ),
+        (("batch", "{fleet}", "--out", "x", "--once"), "--once needs --follow"),
+        (("batch", "{fleet}/measurements.parquet", "--out", "x", "--follow"), "needs a directory to follow"),
+        (("batch", "{fleet}", "--out", "x", "--follow", "--clock", "data1"), "did you mean 'data'?"),
+        (("batch", "nowhere", "--out", "x"), "nowhere is not there"),
         (("explain", "{fleet}", "--key", "k", "--from", "noon"), "--from expects a moment such as"),
         (("sample", "--out", "x", "--devices", "-1"), "devices must be a whole number between 0 and"),
         (("sample", "--out", "x", "--format", "xml"), "xml"),
@@ -144,7 +164,7 @@ def test_what_is_refused_is_said_in_a_sentence(
 
 
 def test_a_wrong_span_is_a_wrong_command_line(small: Path, batchline: Call, tmp_path: Path) -> None:
-    said = batchline("batch", small, "--out", tmp_path / "x", "--window", "5 parsecs")
+    said = batchline("batch", small, "--engine", "local", "--out", tmp_path / "x", "--window", "5 parsecs")
     assert said.code == 2
     assert "expected a span such as 500ms" in said.err.replace("\n│ ", "")
 
@@ -152,10 +172,31 @@ def test_a_wrong_span_is_a_wrong_command_line(small: Path, batchline: Call, tmp_
 def test_results_are_not_written_over_a_file(small: Path, batchline: Call, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
-        said = batchline("batch", small, "--out", out)
+        said = batchline("batch", small, "--engine", "local", "--out", out)
         assert said.code == 1
         assert "Traceback" not in said.err
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_results_of_spark_are_replaced(small: Path, batchline: Call, tmp_path: Path) -> None:
+    parts = tmp_path / "results" / "batched.parquet"
+    parts.mkdir(parents=True)
+    (parts / "part-00000.parquet").touch()
+    assert batchline("batch", small, "--engine", "local", "--out", tmp_path / "results").code == 0
+    assert parts.is_file()
+
+
+def test_without_pyspark_it_runs_in_this_process_and_says_so(
+    small: Path, batchline: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(engines, "find_spec", lambda _: None)
+    said = batchline("batch", small, "--out", tmp_path / "results")
+    assert (said.code, said.err.count("\n")) == (0, 1)
+    assert "pyspark is not installed" in said.err
+    for words in (["--engine", "spark"], ["--follow"]):
+        said = batchline("batch", small, "--out", tmp_path / "results", *words)
+        assert said.code == 1
+        assert "pip install 'batchline[spark]'" in said.err
 
 
 @pytest.mark.parametrize("command", ["sample", "batch", "explain", "demo"])
@@ -166,7 +207,9 @@ def test_help_has_examples(batchline: Call, command: str) -> None:
 
 
 def test_the_command_runs_as_a_module_and_quickly_says_its_version() -> None:
-    program = "import sys, batchline.cli; print([m for m in ('pyarrow', 'numba', 'pandas') if m in sys.modules])"
+    program = (
+        "import sys, batchline.cli; print([m for m in ('pyarrow', 'numba', 'pandas', 'pyspark') if m in sys.modules])"
+    )
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"
     command = [sys.executable, "-m", "batchline", "--version"]

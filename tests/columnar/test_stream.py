@@ -20,7 +20,8 @@ EARLIEST = -(2**63)
 
 
 def shown(table: pa.Table) -> list[dict[str, Any]]:
-    return table.sort_by("number").to_pylist()
+    rows: list[dict[str, Any]] = table.sort_by("number").to_pylist()
+    return rows
 
 
 def whole(rules: BatchRules, table: pa.Table) -> pa.Table:

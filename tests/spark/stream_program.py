@@ -64,7 +64,7 @@ def by_frame(spark: SparkSession, directory: Path, rules: BatchRules) -> None:
 def main() -> None:
     """Run to the end, if nobody kills us."""
     directory, form, rules = Path(sys.argv[1]), sys.argv[2], RULES[int(sys.argv[3])]
-    conf = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": 2}
+    conf: dict[str, str | int] = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": 2}
     spark = session("killed", master=sys.argv[4] if len(sys.argv) > 4 else "local[2]", conf=conf)
     {"follow": by_follow, "frame": by_frame}[form](spark, directory, rules)
     (directory / "signs" / "ended").touch()

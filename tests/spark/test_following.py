@@ -59,7 +59,12 @@ def followed(spark: SparkSession, tmp_path: Path) -> Callable[..., Any]:
             cuts.append(len(messages))
         if not (tmp_path / "in").exists():
             land(messages, cuts, tmp_path / "in")
-        given = {"checkpoint": str(tmp_path / "checkpoint"), "order": ["number"], "lanes": 2, "trigger": ONCE}
+        given: dict[str, Any] = {
+            "checkpoint": str(tmp_path / "checkpoint"),
+            "order": ["number"],
+            "lanes": 2,
+            "trigger": ONCE,
+        }
         following = follow(landing(spark, tmp_path / "in"), rules or BatchRules(), sink, **given | options)
         following.wait()
         return following

@@ -1,12 +1,33 @@
 """`batchline batch`: files in, batches out."""
 
+import shutil
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from batchline.cli import options, screen
-from batchline.cli.options import Anchor, Columns, Input, Json, LeapLimit, MaxBytes, MaxDelay, Order, Split, Window
+from batchline.cli import engines, following, options, screen
+from batchline.cli.options import (
+    Anchor,
+    Checkpoint,
+    Clock,
+    Columns,
+    Engine,
+    Follow,
+    Input,
+    Json,
+    LeapLimit,
+    Master,
+    MaxBytes,
+    MaxDelay,
+    Once,
+    Order,
+    Skew,
+    Split,
+    Window,
+)
 from batchline.core.batch_rules import BatchRules
 from batchline.core.moment import span_text
 from batchline.errors import InvalidInput
@@ -27,6 +48,13 @@ def batch(
     columns: Columns = "",
     order: Order = "",
     json: Json = False,
+    engine: Engine = None,
+    master: Master = None,
+    follow: Follow = False,
+    once: Once = False,
+    skew: Skew = None,
+    clock: Clock = None,
+    checkpoint: Checkpoint = None,
 ) -> None:
     """Sort measurements into batches by event time: the same input, the same ids.
 
@@ -38,31 +66,89 @@ def batch(
       malformed.jsonl    lines that are no measurements, and why
       summary.json       last: where it is, all is
 
+    With --follow, directories of the same names with epoch=N in them.
+
     [bold]Examples[/]
 
       batchline batch fleet/measurements.parquet --out results
       batchline batch landing --out results --window 2s --max-delay 5s
       batchline batch log.csv --out results --columns key=host,event_time=t
-      batchline batch fleet --out results --json | jq .rejected
+      batchline batch fleet --out results --engine local --json | jq .rejected
+      batchline batch landing --out results --follow --skew 2s
     """
-    from batchline.flow import batch_reading, read_files, write_batched
-
     rules = BatchRules(
         window=window, max_delay=max_delay, leap_limit=leap_limit, max_bytes=max_bytes, anchor=anchor, split=split
     )
     names, order_by = options.names_of(columns), options.list_of(order)
     if path.is_dir() and out.resolve().is_relative_to(path.resolve()):
         raise InvalidInput(f"--out {out} lies inside the input {path}; the next run would read its own results")
+    engine = engines.engine_of(engine, follow)
+    of_follow = {"--once": once, "--skew": skew, "--clock": clock, "--checkpoint": checkpoint}
+    check_options(engine, master, follow, of_follow)
     began = elapsed_seconds()
-    with screen.steps() as watch:
-        batched = batch_reading(read_files(path, names, watch), rules, order_by, watch)
-        summary = batched.summary()
-        write_batched(batched, summary, out, watch)
+    if follow:
+        where = checkpoint or str(out / ".checkpoint")
+        span = skew or timedelta(0)
+        asked = following.Asked(path, out, names, rules, order_by, where, span, clock or "data", once)
+        summary = following.follow_directory(asked, master)
+    elif engine == "spark":
+        summary = on_spark(master, path, names, rules, order_by, out)
+    else:
+        summary = in_this_process(path, names, rules, order_by, out)
     if json:
         screen.say_json(summary)
+    elif follow:
+        following.show(summary, out)
     else:
         show(summary, rules, elapsed_seconds() - began)
         screen.out.print(f"[dim]results in {screen.plain(str(out))}/[/]")
+
+
+def check_options(engine: str, master: str | None, follow: bool, of_follow: Mapping[str, Any]) -> None:
+    """Options that are of no use together are refused: whoever gives them expects something."""
+    if engine == "local" and follow:
+        raise InvalidInput("--follow runs on Spark: it cannot be had with --engine local")
+    if engine == "local" and master is not None:
+        raise InvalidInput("--master says where Spark runs: it cannot be had with --engine local")
+    given = [name for name, value in of_follow.items() if value not in (None, False)]
+    if given and not follow:
+        raise InvalidInput(f"{given[0]} needs --follow")
+
+
+def on_spark(
+    master: str | None, path: Path, names: Mapping[str, str], rules: BatchRules, order: Sequence[str], out: Path
+) -> dict[str, Any]:
+    """The run on Spark."""
+    from batchline.sources.files import files_of
+    from batchline.spark.running import run_batch
+
+    files_of(path)  # before Spark is started for nothing
+    with engines.spark_session(master) as spark, screen.steps() as watch:
+        return run_batch(spark, path, names, rules, order, out, watch)
+
+
+def in_this_process(
+    path: Path, names: Mapping[str, str], rules: BatchRules, order: Sequence[str], out: Path
+) -> dict[str, Any]:
+    """The run in memory."""
+    from batchline.flow import batch_reading, read_files, write_batched
+
+    with screen.steps() as watch:
+        batched = batch_reading(read_files(path, names, watch), rules, order, watch)
+        summary = batched.summary()
+        remove_parts(out)
+        write_batched(batched, summary, out, watch)
+    return summary
+
+
+def remove_parts(out: Path) -> None:
+    """Remove what a run on Spark has left: a file cannot take the place of a directory."""
+    from batchline.sinks.files import remove_file
+
+    for name in ("batched.parquet", "batches.parquet", "rejected.parquet"):
+        if (out / name).is_dir():
+            remove_file(out / "summary.json")
+            shutil.rmtree(out / name)
 
 
 def show(summary: dict[str, Any], rules: BatchRules, took_seconds: float) -> None:

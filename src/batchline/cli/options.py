@@ -1,4 +1,4 @@
-"""The options that several commands share, and how their texts are read."""
+"""The options of the commands, and how their texts are read."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -9,10 +9,30 @@ import typer
 from batchline.core.moment import span_of
 from batchline.errors import InvalidInput
 
-__all__ = ["Anchor", "Columns", "Input", "Json", "LeapLimit", "MaxBytes", "MaxDelay", "Order", "Split", "Window"]
+__all__ = [
+    "Anchor",
+    "Checkpoint",
+    "Clock",
+    "Columns",
+    "Engine",
+    "Follow",
+    "Input",
+    "Json",
+    "LeapLimit",
+    "Master",
+    "MaxBytes",
+    "MaxDelay",
+    "Once",
+    "Order",
+    "Skew",
+    "Split",
+    "Window",
+]
 
 RULES = "Rules"
 INPUT = "Input"
+ENGINE = "Engine"
+FOLLOWING = "Following a directory"
 
 
 def _span(text: str | timedelta) -> timedelta:
@@ -61,6 +81,50 @@ Order = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        help="spark, or local: all in the memory of one process.",
+        show_default="spark, where it is installed",
+        rich_help_panel=ENGINE,
+    ),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        help="Where Spark runs: here, or on a cluster such as spark://host:7077.",
+        metavar="URL",
+        show_default="local[*]",
+        rich_help_panel=ENGINE,
+    ),
+]
+
+
+def _following(name: str, text: str, **more: Any) -> Any:
+    return typer.Option(name, help=text, rich_help_panel=FOLLOWING, **more)
+
+
+Follow = Annotated[bool, _following("--follow", "Go on with each new file in the directory, until Ctrl-C.")]
+Once = Annotated[bool, _following("--once", "Take what is there, hand out what is open, and end.")]
+Skew = Annotated[
+    timedelta | None,
+    _following(
+        "--skew", "How far out of receive order rows may come.", parser=_span, metavar="SPAN", show_default="0s"
+    ),
+]
+Clock = Annotated[
+    str | None,
+    _following("--clock", "What moves time on: data, or wall for receive times of now.", show_default="data"),
+]
+Checkpoint = Annotated[
+    str | None,
+    _following(
+        "--checkpoint", "Where the stream is remembered.", metavar="DIR", show_default="DIR/.checkpoint of --out"
+    ),
+]
 
 
 def names_of(columns: str) -> dict[str, str]:

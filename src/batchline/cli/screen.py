@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-__all__ = ["counts", "err", "forget_output", "out", "plain", "say_json", "steps"]
+__all__ = ["counts", "err", "forget_output", "live", "out", "plain", "say_json", "steps"]
 
 out = Console()
 err = Console(stderr=True)
@@ -61,6 +61,13 @@ def steps() -> Iterator[Any]:
             progress.update(tasks[step], completed=done, total=total if done or total > 1 else None)
 
         yield watch
+
+
+@contextmanager
+def live(text: str) -> Iterator[Callable[[str], None]]:
+    """A line that changes, beside the results; the last thing it said is gone at the end."""
+    with err.status(plain(text)) as status:
+        yield lambda now: status.update(plain(now))
 
 
 def forget_output() -> None:

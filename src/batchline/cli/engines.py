@@ -1,0 +1,66 @@
+"""What a command runs on: Spark, or this process alone."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from batchline.cli import screen
+from batchline.errors import InvalidInput, MissingExtra, did_you_mean
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ENGINES = ("spark", "local")
+#: Columns of files may differ in nothing but their case.
+ALWAYS: dict[str, str | int | float | bool] = {"spark.sql.caseSensitive": True}
+#: What fails is raised in Python, and said there in a sentence.
+OURS: dict[str, str | int | float | bool] = {"spark.log.level": "OFF"}
+
+
+def engine_of(asked: str | None, needs_spark: bool = False) -> str:
+    """The engine that was asked for, or Spark where it is installed."""
+    if asked is not None and asked not in ENGINES:
+        raise InvalidInput(f"--engine must be spark or local, got {asked!r}{did_you_mean(asked, ENGINES)}")
+    if find_spec("pyspark") is not None:
+        return asked or "spark"
+    if asked == "spark" or needs_spark:
+        raise MissingExtra("this needs pyspark, which is not installed: pip install 'batchline[spark]'")
+    if asked is None:
+        screen.err.print("[dim]pyspark is not installed: batching in this process, as with --engine local[/]")
+    return "local"
+
+
+@contextmanager
+def spark_session(master: str | None) -> Iterator["SparkSession"]:
+    """A Spark session for as long as a command runs; one that runs already is left running."""
+    from batchline.spark import session
+    from batchline.spark.running import translated
+
+    with translated(), _logged_nowhere():
+        with screen.err.status("starting Spark: about five seconds"):
+            running = _is_running()
+            spark = session(master=master, conf=ALWAYS if running else ALWAYS | OURS)
+        try:
+            yield spark
+        finally:
+            if not running:
+                spark.stop()
+
+
+@contextmanager
+def _logged_nowhere() -> Iterator[None]:
+    """Without a handler anywhere, Python logs to standard error; py4j does so of every Ctrl-C and every error."""
+    nowhere = logging.NullHandler()
+    logging.root.addHandler(nowhere)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(nowhere)
+
+
+def _is_running() -> bool:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None

@@ -1,0 +1,243 @@
+"""`batchline batch --follow`: a directory's new files, batched as they come, until somebody says stop."""
+
+import json
+import secrets
+import shutil
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from batchline.cli import screen
+from batchline.cli.engines import spark_session
+from batchline.core.batch_rules import BatchRules
+from batchline.errors import InvalidCheckpoint, InvalidInput
+from batchline.runtime.clock import elapsed_seconds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from batchline.spark.epoch_files import Directory
+    from batchline.spark.following import Following, Pace
+
+RESULTS = ("batched", "batches", "rejected")
+COLUMNS = "columns.arrow"
+BETWEEN_LOOKS_S = 0.5
+BETWEEN_CHECKS_S = 0.02
+#: Of an epoch that was cut short.
+STAGING = ".epoch-"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks for."""
+
+    path: Path
+    out: Path
+    names: Mapping[str, str]
+    rules: BatchRules
+    order: Sequence[str]
+    checkpoint: str
+    skew: timedelta
+    clock: str
+    once: bool
+
+
+def follow_directory(asked: Asked, master: str | None) -> dict[str, Any]:
+    """Follow until the input or somebody's patience has ended; the figures since the stream began."""
+    if not asked.path.is_dir():
+        raise InvalidInput(f"--follow needs a directory to follow, got {asked.path}")
+    from batchline.spark.following import Pace
+
+    pace = Pace(asked.skew, clock=asked.clock)
+    with spark_session(master) as spark:
+        stream = _Stream(spark, asked, pace)
+        with screen.live("starting") as say:
+            stopped = stream.run(say)
+        summary = stream.summary()
+    if not stopped:
+        from batchline.sinks.files import write_text
+
+        write_text(json.dumps(summary, indent=2), asked.out / "summary.json")
+    return summary
+
+
+class _Stopped(Exception):
+    """Somebody has asked to stop before this epoch began."""
+
+
+class _Stream:
+    """A directory that is followed, and where its batches go."""
+
+    def __init__(self, spark: "SparkSession", asked: Asked, pace: "Pace") -> None:
+        from batchline.spark.following import Following
+        from batchline.spark.landing import FILE, ROW, new_files
+        from batchline.spark.running import checked_columns, names_for
+
+        self.asked, self.stop = asked, threading.Event()
+        with screen.err.status("looking at the files that are there"):
+            self.columns = _columns(spark, asked)
+        checked_columns(self.columns, asked.rules, asked.order)
+        rows = new_files(spark, asked.path, asked.names, self.columns, asked.out / "malformed")
+        names = names_for(self.columns, asked.order, (FILE, ROW))
+        self.following = Following(rows, asked.rules, names, pace, self.write, asked.checkpoint, None)
+        _note_columns(self.following.state, self.columns)
+        _refuse_ended(self.following, asked)
+        #: The lines that were no measurements, by epoch: one that is replayed counts once.
+        self.malformed = _malformed_by_epoch(asked.out / "malformed")
+        for left in asked.out.glob(f"{STAGING}*"):
+            shutil.rmtree(left)
+
+    def run(self, say: Any) -> bool:
+        """Follow, and say how it goes; whether it was stopped before its end."""
+        from batchline.sinks.files import remove_file
+        from batchline.spark.following import EVERY_SECOND
+
+        remove_file(self.asked.out / "summary.json")
+        began, before = elapsed_seconds(), self.following.summary().get("read", 0)
+        with stopping(self.stop):
+            self.following.start({"availableNow": True} if self.asked.once else EVERY_SECOND)
+            query = self.following.query
+            while query is not None and query.isActive and not self.stop.wait(BETWEEN_LOOKS_S):
+                say(line_of(self.summary(), self._epoch(), before, elapsed_seconds() - began))
+            if self.stop.is_set():
+                say("stopping as soon as this epoch is done")
+                self._stop_between_epochs()
+            elif self.asked.once or query is None:  # None: it was ended by --once, and killed before all was handed out
+                say("handing out what is open")
+                self.following.finish()
+            else:
+                self.following.wait()
+        return self.stop.is_set()
+
+    def _stop_between_epochs(self) -> None:
+        """Stop while nothing runs: interrupted, Spark 4.3 can overflow its stack on its way out, and print it."""
+        query, pause = self.following.query, threading.Event()
+        while query is not None and query.isActive:
+            if not query.status["isTriggerActive"]:
+                query.stop()
+            pause.wait(BETWEEN_CHECKS_S)
+        # An epoch that began all the same was refused by `write`, and will be run at the next start.
+        failed = query.exception() if query is not None else None
+        if failed is not None and _Stopped.__name__ not in str(failed):
+            self.following.wait()
+
+    def _epoch(self) -> int:
+        progress = self.following.query.lastProgress if self.following.query else None
+        return progress["batchId"] if progress else 0
+
+    def write(self, rows: "DataFrame", epoch: int) -> None:
+        """Write what an epoch hands out, whole, in the place of what it wrote before it was replayed."""
+        from batchline.spark.running import replace_directory, write_parts
+
+        if self.stop.is_set():
+            raise _Stopped
+        out = self.asked.out
+        staging = out / f"{STAGING}{epoch}-{secrets.token_hex(4)}"
+        counts = write_parts(rows, self.columns, staging, RESULTS)
+        batched = counts.verdicts["batched"]
+        for name, there in zip(RESULTS, (batched, batched, counts.verdicts.total() - batched), strict=True):
+            if there:
+                (out / name).mkdir(exist_ok=True)
+                replace_directory(staging / name, out / name / f"epoch={epoch}", staging / f"{name}-before")
+        shutil.rmtree(staging)
+        self.malformed[f"epoch={epoch}"] = _lines_in(out / "malformed" / f"epoch={epoch}")
+
+    def summary(self) -> dict[str, Any]:
+        """What has come since the stream began, and what became of it."""
+        counts = self.following.summary()
+        read, batches = counts.pop("read", 0), counts.pop("batches", 0)
+        behind, batched = counts.pop("behind_watermark", 0), counts.pop("batched", 0)
+        rejected = {name: count for name, count in counts.items() if count}
+        malformed = sum(self.malformed.values())
+        return {
+            "read": read + malformed,
+            "batched": batched,
+            "rejected": rejected | ({"malformed": malformed} if malformed else {}),
+            "batches": batches,
+            "open": read - batched - sum(rejected.values()),
+            "behind_watermark": behind,
+            "rules": self.asked.rules.as_data(),
+        }
+
+
+def _columns(spark: "SparkSession", asked: Asked) -> "pa.Schema":
+    """The columns of the stream: those of the files that were there when it began, written down then."""
+    from batchline.sources.files import files_of
+    from batchline.spark.epoch_files import Directory
+    from batchline.spark.landing import look_at
+
+    state = Directory(f"{Directory(asked.checkpoint).uri}/batchline")
+    if COLUMNS in state.names(""):
+        return state.read_table(COLUMNS).schema
+    return look_at(spark, files_of(asked.path), asked.names)
+
+
+def _note_columns(state: "Directory", columns: "pa.Schema") -> None:
+    if COLUMNS not in state.names(""):
+        state.write_table(COLUMNS, columns.empty_table())
+
+
+def _refuse_ended(following: "Following", asked: Asked) -> None:
+    from batchline.spark import checkpoint
+
+    if checkpoint.is_finished(following.state) is not None and (asked.out / "summary.json").exists():
+        raise InvalidCheckpoint(
+            f"the stream in {asked.checkpoint} has ended, by --once: what was open is handed out, and nothing can "
+            "follow. Start anew with another --out"
+        )
+
+
+def _malformed_by_epoch(directory: Path) -> dict[str, int]:
+    return {epoch.name: _lines_in(epoch) for epoch in directory.glob("epoch=*")}
+
+
+def _lines_in(directory: Path) -> int:
+    return sum(file.read_bytes().count(b"\n") for file in directory.glob("*.jsonl"))
+
+
+@contextmanager
+def stopping(asked: threading.Event) -> Iterator[None]:
+    """Set an event when somebody presses Ctrl-C or ends the process; whoever does so twice does not want to wait."""
+
+    def stop(*_: object) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(one, stop) for one in signals]
+    try:
+        yield
+    finally:
+        for one, handler in zip(signals, before, strict=True):
+            signal.signal(one, handler)
+
+
+def line_of(summary: Mapping[str, Any], epoch: int, before: int, seconds: float) -> str:
+    """How it goes, in a line."""
+    rejected = sum(summary["rejected"].values())
+    rate = (summary["read"] - before) / seconds if seconds else 0
+    return (
+        f"{summary['read']:,} read · {summary['batched']:,} batched · {rejected:,} rejected · "
+        f"{summary['open']:,} open · epoch {epoch} · {rate:,.0f} rows a second"
+    )
+
+
+def show(summary: Mapping[str, Any], out: Path) -> None:
+    """The summary for a person."""
+    verdicts = {"batched": summary["batched"]} | summary["rejected"]
+    opened = {"open": summary["open"]} if summary["open"] else {}
+    screen.out.print(screen.counts(f"{summary['read']:,} read", verdicts | opened), "")
+    screen.out.print(f"{summary['batches']:,} batches")
+    if summary["behind_watermark"]:
+        screen.out.print(
+            f"[yellow]{summary['behind_watermark']:,} came later than --skew allows[/]: taken as received at the time "
+            "that their key had reached"
+        )
+    screen.out.print(f"[dim]results in {screen.plain(str(out))}/[/]")
