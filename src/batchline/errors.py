@@ -26,6 +26,7 @@ __all__ = [
     "InvalidSnapshot",
     "InvalidTable",
     "MissingExtra",
+    "check_choice",
     "did_you_mean",
 ]
 
@@ -70,3 +71,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown word: the known one it looks like, or nothing."""
     near = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def check_choice(name: str, choice: object, known: tuple[str, ...], refused: type[BatchlineError]) -> None:
+    """What is chosen is one of the known words, or refused by an error of that kind."""
+    if choice not in known:
+        words = ", ".join(map(repr, known))
+        raise refused(f"{name} must be one of {words}, got {choice!r}{did_you_mean(str(choice), known)}")

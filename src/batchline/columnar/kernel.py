@@ -22,7 +22,17 @@ from batchline.columnar.layout import Codes, Ints, Numbers, Open, Records, Rows,
 from batchline.core.batch import CloseReason, Verdict
 from batchline.core.batch_rules import ANCHORS
 
-__all__ = ["ANCHOR_CODES", "BATCHED", "CLOSE_REASONS", "NOTHING", "OPEN", "VERDICTS", "batch_rows", "group_by_key"]
+__all__ = [
+    "ANCHOR_CODES",
+    "BATCHED",
+    "CLOSE_REASONS",
+    "KNOWN",
+    "NOTHING",
+    "OPEN",
+    "VERDICTS",
+    "batch_rows",
+    "group_by_key",
+]
 
 #: The words of the core by code; the constants below are in their order.
 VERDICTS: Final = tuple(verdict.value for verdict in Verdict)

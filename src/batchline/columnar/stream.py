@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from batchline.columnar import columns, kernel, layout, sorting
 from batchline.columnar.assign import ADDED, Answers, columns_of, keys_of, numbers_of
+from batchline.columnar.columns import flat
 from batchline.columnar.hashing import hash_keys
 from batchline.columnar.names import Names
 from batchline.core.batch_rules import BatchRules
 
 __all__ = ["ALWAYS_US", "CLOSED", "KEYS", "WINDOW", "Held", "Move", "Taken", "take_rows"]
 
+WORDS: Final = pa.dictionary(pa.int32(), pa.string())
 #: Later than every moment.
 ALWAYS_US: Final = 2**63 - 1
 #: The window that a held row is in; null while it waits.
@@ -74,16 +76,20 @@ class Taken(NamedTuple):
     rows: pa.Table
     #: What is held of the keys that the step was about; a key that was held and is no more has no rows.
     held: Held
-    #: How many rows came behind the watermark.
+    #: How many rows came behind the watermark, and how many batches closed.
     behind: int
+    closed: int
 
 
 def take_rows(rules: BatchRules, names: Names, held: Held, new: pa.Table, move: Move) -> Taken:
-    """Take new rows in, in any order, together with all that is held of their keys and of the keys that are due."""
+    """Take new rows in, in any order, together with all that is held of their keys and of the keys that are due.
+
+    Every held key has rows. The new rows' keys may be a dictionary, if somebody has looked at them already.
+    """
     desk = _Desk(rules, names, held, new, move)
     desk.sort()
     desk.batch()
-    return Taken(desk.known(), desk.kept(), desk.behind)
+    return Taken(desk.known(), desk.kept(), desk.behind, desk.closed())
 
 
 class _Desk:
@@ -92,11 +98,19 @@ class _Desk:
     def __init__(self, rules: BatchRules, names: Names, held: Held, new: pa.Table, move: Move) -> None:
         self.rules, self.move, self.held = rules, move, held
         old = held.rows.drop_columns(WINDOW.names)
-        both = [old.cast(new.schema), new] if old.num_rows else [new]
-        self.table = pa.concat_tables(both)
+        self.held_counts = np.diff(flat(held.keys.column("end")).to_numpy(), prepend=0)
+        keys = _as_words(new.column(names.key))
+        new = new.set_column(new.column_names.index(names.key), names.key, keys.cast(pa.string()))
+        self.table = pa.concat_tables([old.cast(new.schema), new]) if old.num_rows else new
+        # Of the held rows, keys are known one by one; there is no need to look at the key of each row.
+        known = [pa.DictionaryArray.from_arrays(_repeated(self.held_counts), flat(held.keys.column("key")))]
+        both = pa.chunked_array([*known, *keys.chunks] if old.num_rows else keys.chunks, WORDS)
         view = names.view(self.table)
+        view = view.set_column(view.column_names.index("key"), "key", both)
         self.names, self.view = names, view
         self.codes, self.keys = columns.codes_of(view, "key")
+        # Where each held key stands now.
+        self.at = self.codes[np.cumsum(self.held_counts) - self.held_counts]
         self.inputs = columns.inputs_of(view, rules.max_bytes)
         self.member = _padded(held.rows.column("open_start").is_valid(), self.table.num_rows)
         self.behind = int(np.count_nonzero(self.inputs.receive[held.rows.num_rows :] < move.before_us))
@@ -135,8 +149,7 @@ class _Desk:
 
     def _restore_keys(self, keys: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Enter the clocks of the held keys; the starts and ordinals of their closed batches, in the order of keys."""
-        held = self.held.keys
-        at = pc.index_in(held.column("key"), value_set=self.keys).to_numpy()
+        held, at = self.held.keys, self.at
         keys["clock"][at] = held.column("clock").to_numpy()
         closed = held.column("closed").take(pa.array(np.argsort(at))).combine_chunks()
         counts = np.zeros(len(self.keys), np.int64)
@@ -160,12 +173,17 @@ class _Desk:
             rows = rows.append_column(name, column)
         return rows
 
+    def closed(self) -> int:
+        """How many batches have closed."""
+        reasons = self.batches["reason"]
+        return int(np.count_nonzero((reasons != kernel.OPEN) & (reasons != kernel.KNOWN)))
+
     def kept(self) -> Held:
         """The rows that are in an open batch or wait, and their keys, sorted by hash."""
         hashes = hash_keys(self.keys)
         kept = np.flatnonzero(self.is_open | self.waiting)
         gone = np.zeros(len(self.keys), bool)
-        gone[pc.index_in(self.held.keys.column("key"), value_set=self.keys).to_numpy()] = True
+        gone[self.at] = True
         codes = self.codes[self.places[kept]]
         counts = np.bincount(codes, minlength=len(self.keys))
         about = np.flatnonzero((counts > 0) | gone)
@@ -186,11 +204,11 @@ class _Desk:
     def _kept_rows(self, kept: NDArray[np.int64]) -> pa.Table:
         rows = self.table.take(pa.array(self.places[kept]))
         opened = self.is_open[kept]
-        batches = self.batches[self.numbers[kept[opened]]]
+        numbers = self.numbers[kept[opened]]
         for field, name in zip(WINDOW, ("start", "end", "ordinal"), strict=True):
             # Zero where there is none, so that the same rows are the same bytes.
             values = np.zeros(kept.size, field.type.to_pandas_dtype())
-            values[opened] = batches[name]
+            values[opened] = self.batches[name][numbers]
             rows = rows.append_column(field, pa.array(values, mask=~opened))
         return rows
 
@@ -239,6 +257,15 @@ def _lists(batches: NDArray[np.void], numbers: NDArray[np.int64], about: NDArray
     values = pa.StructArray.from_arrays([pa.array(field) for field in fields], ["start", "ordinal"])
     offsets = np.append(0, np.cumsum(counts[about])).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), values)
+
+
+def _as_words(keys: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Strings as a dictionary, if they are none yet."""
+    return keys if pa.types.is_dictionary(keys.type) else keys.cast(pa.string()).dictionary_encode()
+
+
+def _repeated(counts: NDArray[np.int64]) -> pa.Array:
+    return pa.array(np.repeat(np.arange(counts.size, dtype=np.int32), counts))
 
 
 def _padded(column: pa.ChunkedArray, count: int) -> NDArray[Any]:

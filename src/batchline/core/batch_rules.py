@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from batchline.core.moment import LONGEST_SPAN_US, span_us
-from batchline.errors import InvalidRules, did_you_mean
+from batchline.errors import InvalidRules, check_choice
 
 __all__ = ["ANCHORS", "SPLITS", "BatchRules"]
 
@@ -36,8 +36,8 @@ class BatchRules:
         _check_span("max_delay", self.max_delay, least_us=0)
         _check_span("leap_limit", self.leap_limit, least_us=0)
         _check_max_bytes(self.max_bytes)
-        _check_choice("anchor", self.anchor, ANCHORS)
-        _check_choice("split", self.split, SPLITS)
+        check_choice("anchor", self.anchor, ANCHORS, InvalidRules)
+        check_choice("split", self.split, SPLITS, InvalidRules)
         if self.split == "midpoint" and self.anchor != "event":
             raise InvalidRules(f"split 'midpoint' needs the anchor 'event', got the anchor {self.anchor!r}")
 
@@ -83,10 +83,3 @@ def _check_max_bytes(max_bytes: object) -> None:
         raise InvalidRules(f"max_bytes must be a whole number or None, got {max_bytes!r} ({type(max_bytes).__name__})")
     if not 1 <= max_bytes <= LARGEST_BATCH_BYTES:
         raise InvalidRules(f"max_bytes must lie between 1 and 2**62, got {max_bytes}")
-
-
-def _check_choice(name: str, choice: object, known: tuple[str, ...]) -> None:
-    if choice in known:
-        return
-    hint = did_you_mean(str(choice), known)
-    raise InvalidRules(f"{name} must be one of {', '.join(map(repr, known))}, got {choice!r}{hint}")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from batchline.errors import InvalidRules, did_you_mean
+from batchline.errors import InvalidRules, check_choice
 
 __all__ = ["ORDERS", "TOGETHER", "PackRules"]
 
@@ -33,8 +33,8 @@ class PackRules:
         _check_limit("max_items", self.max_items, MOST_ITEMS, "2**31", "a whole number")
         if self.max_bytes is not None:
             _check_limit("max_bytes", self.max_bytes, LARGEST_PARCEL_BYTES, "2**40", "a whole number or None")
-        _check_choice("order", self.order, ORDERS)
-        _check_choice("together", self.together, TOGETHER)
+        check_choice("order", self.order, ORDERS, InvalidRules)
+        check_choice("together", self.together, TOGETHER, InvalidRules)
         _check_split(self.split)
         if self.split is not None and self.together == "batch":
             raise InvalidRules(
@@ -57,13 +57,6 @@ def _check_limit(name: str, limit: object, most: int, most_text: str, expected: 
         raise InvalidRules(f"{name} must be {expected}, got {limit!r} ({type(limit).__name__})")
     if not 1 <= limit <= most:
         raise InvalidRules(f"{name} must lie between 1 and {most_text}, got {limit}")
-
-
-def _check_choice(name: str, choice: object, known: tuple[str, ...]) -> None:
-    if choice in known:
-        return
-    hint = did_you_mean(str(choice), known)
-    raise InvalidRules(f"{name} must be one of {', '.join(map(repr, known))}, got {choice!r}{hint}")
 
 
 def _check_split(split: object) -> None:

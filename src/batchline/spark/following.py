@@ -14,7 +14,7 @@ from batchline.columnar.names import Names
 from batchline.core.batch_rules import BatchRules
 from batchline.core.moment import span_us
 from batchline.core.watermark import watermark_us
-from batchline.errors import InvalidInput, InvalidTable, did_you_mean
+from batchline.errors import InvalidInput, InvalidTable, check_choice
 from batchline.spark import checkpoint as checkpoints
 from batchline.spark.batching import ASSIGNED
 from batchline.spark.epoch_files import Directory, EpochFiles, place_of
@@ -57,9 +57,7 @@ class Pace:
         check_span("skew", skew)
         if idle is not None:
             check_span("idle", idle)
-        if clock not in CLOCKS:
-            known = ", ".join(map(repr, CLOCKS))
-            raise InvalidInput(f"clock must be one of {known}, got {clock!r}{did_you_mean(str(clock), CLOCKS)}")
+        check_choice("clock", clock, CLOCKS, InvalidInput)
         if idle is not None and partition is None:
             raise InvalidInput("idle is about partitions of the source: name the column that tells them, partition=…")
         self.skew_us, self.idle_us = span_us(skew), None if idle is None else span_us(idle)

@@ -67,6 +67,11 @@ class Segment(NamedTuple):
         return int(self.hashes.size + self.held.rows.num_rows)
 
     @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many rows each key has; 0 where it is gone."""
+        return np.diff(self.ends, prepend=0)
+
+    @property
     def names(self) -> pa.Array:
         """Its keys."""
         return flat(self.held.keys.column("key"))
@@ -106,8 +111,9 @@ class LaneState:
         newer: list[Segment] = []
         for segment in reversed(self.segments):
             found = segment.find(hashes[unseen], names.take(pa.array(unseen)))
-            places = [found[found >= 0], self._due(segment, newer, move)]
-            parts.append(segment.take(np.unique(np.concatenate(places))))
+            places = np.unique(np.concatenate([found[found >= 0], self._due(segment, newer, move)]))
+            # A key that is gone is there without rows, so that nobody looks for it any further.
+            parts.append(segment.take(places[segment.counts[places] > 0]))
             unseen = unseen[found < 0]
             newer.append(segment)
         return _joined(parts)
@@ -135,14 +141,12 @@ class LaneState:
 
 def _merged(newer: Segment, older: Segment, oldest: bool) -> Segment:
     """Both as one; a key that is gone is forgotten once nothing older can speak of it."""
-    places = np.arange(older.hashes.size, dtype=np.int32)
-    parts = [Segment.of(older.take(_unseen(older, places, [newer])))]
-    joined = Segment.of(_joined([newer.held, parts[0].held]))
-    order = np.argsort(joined.hashes, kind="stable")
+    unseen = _unseen(older, np.arange(older.hashes.size, dtype=np.int32), [newer])
+    both = Segment.of(_joined([newer.held, older.held]))
+    places = np.concatenate([np.arange(newer.hashes.size), unseen + newer.hashes.size])
     if oldest:
-        counts = np.diff(joined.ends, prepend=0)
-        order = order[counts[order] > 0]
-    return Segment.of(joined.take(order))
+        places = places[both.counts[places] > 0]
+    return Segment.of(both.take(places[np.argsort(both.hashes[places], kind="stable")]))
 
 
 def _unseen(segment: Segment, places: NDArray[np.int32], newer: list[Segment]) -> NDArray[np.int32]:

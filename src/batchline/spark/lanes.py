@@ -8,7 +8,7 @@ A lane is told by its rows, by a tick or by a mark, never by the partition it ha
 the DataFrame may coalesce, union or take of it what they like.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,13 +18,13 @@ import pyarrow.compute as pc
 from batchline.columnar.columns import MOMENT, codes_of
 from batchline.columnar.hashing import hash_keys
 from batchline.columnar.names import Names
-from batchline.columnar.stream import Move, Taken, take_rows
+from batchline.columnar.stream import Held, Move, Taken, take_rows
 from batchline.core.batch_rules import BatchRules
 from batchline.spark.epoch_files import Directory, EpochFiles, place_of
 from batchline.spark.frames import TIE
 from batchline.spark.lane_state import LaneState, Left
 
-__all__ = ["LANE", "MARKED", "LaneTask", "Time", "epoch_of_task", "in_lanes"]
+__all__ = ["LANE", "MARKED", "LaneTask", "Time", "epoch_of_task", "lanes_of_epoch"]
 
 #: The lane of a row.
 LANE: Final = "batchline_lane"
@@ -60,22 +60,24 @@ class LaneTask(NamedTuple):
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Take the rows of a partition in and give out those whose fate is known, with ADDED."""
-        parts = list(batches)
-        if not parts:
-            return
-        epoch, query = (self.epoch, None) if self.epoch is not None else epoch_of_task()
-        for lane, marks, rows in in_lanes(pa.Table.from_batches(parts)):
-            taken = self._step(LaneState(EpochFiles(Directory(self.state), place_of(lane), epoch, query)), marks, rows)
+        for _, files, marks, rows in lanes_of_epoch(batches, self.state, self.epoch):
+            taken = self._step(LaneState(files), marks, rows)
             yield from _as_they_came(taken.rows).to_batches(max_chunksize=65_536)
 
     def _step(self, state: LaneState, marks: pa.Table, rows: pa.Table) -> Taken:
         highest_us, move = self._move(state.left, marks, rows)
-        _, keys = codes_of(self.names.view(rows), "key")
-        held = state.held(hash_keys(keys), keys, move, rows.schema)
+        held, rows = self._held(state, rows, move)
         taken = take_rows(self.rules, self.names, held, rows, move)
         counts = _counted(state.left.counts, rows.num_rows, taken)
         state.write(taken.held, Left(watermark_us=move.watermark_us, highest_us=highest_us, counts=counts))
         return taken
+
+    def _held(self, state: LaneState, rows: pa.Table, move: Move) -> tuple[Held, pa.Table]:
+        """What is held of the rows' keys and of those that are due; and the rows, with their keys as a dictionary."""
+        codes, keys = codes_of(self.names.view(rows), "key")
+        held = state.held(hash_keys(keys), keys, move, rows.schema)
+        words = pa.DictionaryArray.from_arrays(pa.array(codes), keys)
+        return held, rows.set_column(rows.column_names.index(self.names.key), self.names.key, words)
 
     def _move(self, left: Left, marks: pa.Table, rows: pa.Table) -> tuple[int, Move]:
         """The largest receive time so far, ticks included, and how the watermark moves."""
@@ -105,15 +107,26 @@ def _latest(times: pa.ChunkedArray) -> int | None:
 
 def _counted(counts: dict[str, int], came: int, taken: Taken) -> dict[str, int]:
     """The counts of before and those of this step."""
-    new = {"read": came, "behind_watermark": taken.behind}
+    new = {"read": came, "behind_watermark": taken.behind, "batches": taken.closed}
     for row in pc.value_counts(taken.rows.column("verdict")).to_pylist():
         new[row["values"]] = row["counts"]
-    new["batches"] = len(pc.unique(taken.rows.column("batch_id").drop_null()))
     return {name: counts.get(name, 0) + new.get(name, 0) for name in sorted(counts | new)}
 
 
-def in_lanes(table: pa.Table) -> Iterable[tuple[int, pa.Table, pa.Table]]:
-    """Each lane of a partition: its number, its marks and its rows, without the column that tells them."""
+def lanes_of_epoch(
+    batches: Iterator[pa.RecordBatch], state: str, epoch: int | None
+) -> Iterator[tuple[int, EpochFiles, pa.Table, pa.Table]]:
+    """Each lane of a partition: its number, its files, its marks and its rows. Where no epoch is given, Spark's."""
+    parts = list(batches)
+    if parts:
+        directory = Directory(state)
+        epoch, query = (epoch, None) if epoch is not None else epoch_of_task()
+        for lane, marks, rows in _in_lanes(pa.Table.from_batches(parts)):
+            yield lane, EpochFiles(directory, place_of(lane), epoch, query), marks, rows
+
+
+def _in_lanes(table: pa.Table) -> Iterator[tuple[int, pa.Table, pa.Table]]:
+    """Lanes, their marks and their rows, without the column that tells them."""
     table = pa.table({name: _in_utc(table.column(name)) for name in table.column_names})
     told = table.column(LANE).to_numpy()
     rows = table.drop_columns([LANE])

@@ -11,8 +11,8 @@ from batchline.columnar.pack_stream import NEVER_US, PackHeld, PackMove, pack_st
 from batchline.columnar.parcel_rows import parcels_of
 from batchline.columnar.parcels import PackedRows, pack_rows
 from batchline.core.pack_rules import PackRules
-from batchline.spark.epoch_files import Directory, EpochFiles, place_of
-from batchline.spark.lanes import LANE, epoch_of_task, in_lanes
+from batchline.spark.epoch_files import EpochFiles
+from batchline.spark.lanes import LANE, lanes_of_epoch
 
 __all__ = ["GROUP_TIME", "PackNames", "PackTask", "StreamPackTask"]
 
@@ -106,12 +106,7 @@ class StreamPackTask(NamedTuple):
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The parcels that are full, have lingered, or can hold no more."""
-        parts = list(batches)
-        if not parts:
-            return
-        epoch, query = (self.epoch, None) if self.epoch is not None else epoch_of_task()
-        for lane, marks, rows in in_lanes(pa.Table.from_batches(parts)):
-            files = EpochFiles(Directory(self.state), place_of(lane), epoch, query)
+        for lane, files, marks, rows in lanes_of_epoch(batches, self.state, self.epoch):
             yield from _handed_out(self._step(files, marks, rows), lane, self.rules)
 
     def _step(self, files: EpochFiles, marks: pa.Table, rows: pa.Table) -> PackedRows:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from batchline.columnar.names import Names
 from batchline.core.moment import span_us
 from batchline.core.pack_rules import PackRules
-from batchline.errors import InvalidInput, InvalidRules, InvalidTable
+from batchline.errors import InvalidInput, InvalidRules, InvalidTable, check_choice
 from batchline.spark import checkpoint as checkpoints
 from batchline.spark.epoch_files import Directory
-from batchline.spark.following import ABOUT, Pack
+from batchline.spark.following import ABOUT, CLOCKS, Pack
 from batchline.spark.frames import check_column, check_lanes, check_span, fields_of, lane_of, quoted
 from batchline.spark.lanes import LANE
 from batchline.spark.marks import by_lane, every_lane, marked
@@ -52,6 +52,7 @@ def pack_stream_frame(
     df: "DataFrame", rules: PackRules, names: PackNames, state: str, linger: timedelta | None, clock: str
 ) -> "DataFrame":
     """The parcels of a stream that comes straight from `assign_batches`, as a streaming DataFrame to go on with."""
+    check_choice("clock", clock, CLOCKS, InvalidInput)
     lanes, task, rows = _stream_task(df, rules, names, state, linger)
     ticking = marked(rows, task.names.key, str(task.names.closed_at), lanes, clock)
     return by_lane(ticking, lanes).mapInArrow(task.__call__, _schema(df, task.own))
