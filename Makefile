@@ -20,7 +20,7 @@ test: $(READY) ## all tests, on real servers that are installed if need be
 	@sh scripts/servers.sh
 	@$(PYTEST) --numprocesses 2 --dist worksteal
 
-test-full: $(READY) ## the same with ten times as many generated cases
+test-full: $(READY) ## the same at full size: ten times as many generated cases, longer streams, more kills
 	@sh scripts/servers.sh
 	@BATCHLINE_TEST_PROFILE=full $(PYTEST) --numprocesses 2 --dist worksteal
 
