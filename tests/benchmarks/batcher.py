@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from batchline import BatchRules, EventTimeBatcher, Measurement
 from batchline.columnar import assign_batches, columns, kernel, layout
-from batchline.columnar.assign import NEVER_US, keys_of, numbers_of
+from batchline.columnar.assign import keys_of, numbers_of
+from batchline.core.moment import BEFORE_ALL_US
 from tests.benchmarks.measure import Figures, seconds
 
 MOMENT = pa.timestamp("us", "UTC")
@@ -102,7 +103,7 @@ def rule_alone(table: pa.Table, by: BatchRules) -> Callable[[], object]:
 
     def batch() -> None:
         keys, cursors = keys_of(np.array([rows])), np.zeros(1, layout.CURSOR)
-        kernel.batch_rows(numbers, taken, layout.NONE_OPEN, batches, keys, cursors, NEVER_US, True)
+        kernel.batch_rows(numbers, taken, layout.NONE_OPEN, batches, keys, cursors, BEFORE_ALL_US, True)
 
     return batch
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from batchline import BatchRules, Measurement
 from batchline.columnar.assign import ADDED, answer, with_answers
 from batchline.columnar.names import Names
-from batchline.columnar.stream import ALWAYS_US, Held, Move, take_rows
+from batchline.columnar.stream import Held, Move, take_rows
+from batchline.core.moment import AFTER_ALL_US, BEFORE_ALL_US
 from tests.columnar.test_agreement import long_stream, table_of
 from tests.core.streams import batch_rules, streams, us
 
 NAMES = Names(size="size", order=("number",))
-EARLIEST = -(2**63)
 
 
 def shown(table: pa.Table) -> list[dict[str, Any]]:
@@ -28,18 +28,18 @@ def whole(rules: BatchRules, table: pa.Table) -> pa.Table:
     """All at once, complete up to the last row received."""
     until = pc.max(table.column("receive_time").cast(pa.int64())).as_py()
     view = NAMES.view(table)
-    return with_answers(table, answer(view, rules, NAMES, EARLIEST if until is None else until))
+    return with_answers(table, answer(view, rules, NAMES, BEFORE_ALL_US if until is None else until))
 
 
 def in_pieces(rules: BatchRules, table: pa.Table, cuts: list[int], skew: int) -> pa.Table:
     """Piece by piece; after the last one the input has ended."""
-    held, out, before = Held.nothing(table.schema), [], EARLIEST
-    highest = EARLIEST
+    held, out, before = Held.nothing(table.schema), [], BEFORE_ALL_US
+    highest = BEFORE_ALL_US
     for begin, end in zip([0, *cuts], [*cuts, table.num_rows], strict=True):
         piece = table.slice(begin, end - begin)
         if piece.num_rows:
             highest = max(highest, pc.max(piece.column("receive_time").cast(pa.int64())).as_py())
-        watermark = max(before, highest - skew) if highest > EARLIEST else EARLIEST
+        watermark = max(before, highest - skew) if highest > BEFORE_ALL_US else BEFORE_ALL_US
         taken = take_rows(rules, NAMES, held, piece, Move(before, watermark))
         assert taken.behind == 0
         check_held(taken.held, watermark)
@@ -102,9 +102,11 @@ def test_long_streams_in_many_pieces(keys: int, anchor: str, split: str, max_byt
 def test_rows_behind_the_watermark_are_taken_at_it_and_counted() -> None:
     rules = BatchRules(us(50), us(40), us(40))
     stream = [Measurement.from_us("A", "x", 1000, 1000, 0, 1), Measurement.from_us("A", "y", 1001, 1001, 1, 1)]
-    first = take_rows(rules, NAMES, Held.nothing(table_of(stream).schema), table_of(stream[:1]), Move(EARLIEST, 1020))
+    first = take_rows(
+        rules, NAMES, Held.nothing(table_of(stream).schema), table_of(stream[:1]), Move(BEFORE_ALL_US, 1020)
+    )
     second = take_rows(rules, NAMES, first.held, table_of(stream[1:]), Move(1020, 1020))
     assert second.behind == 1
-    last = take_rows(rules, NAMES, second.held, table_of([]), Move(1020, ALWAYS_US))
+    last = take_rows(rules, NAMES, second.held, table_of([]), Move(1020, AFTER_ALL_US))
     assert last.rows.column("batch_id").to_pylist() == ["A@960", "A@960"]
     assert last.rows.column_names[-len(ADDED) :] == list(ADDED)

@@ -12,12 +12,11 @@ from batchline.columnar import columns, kernel, layout, sorting
 from batchline.columnar.columns import MOMENT
 from batchline.columnar.names import Names
 from batchline.core.batch_rules import BatchRules
-from batchline.core.moment import us_of
+from batchline.core.moment import BEFORE_ALL_US, us_of
 from batchline.errors import InvalidInput, InvalidRules
 
 __all__ = [
     "ADDED",
-    "NEVER_US",
     "Answers",
     "answer",
     "assign_batches",
@@ -31,8 +30,6 @@ __all__ = [
 
 #: The columns that the result has beside those of the input.
 ADDED: Final = ("verdict", "batch_id", "batch_start", "batch_end", "closed_at", "close_reason")
-#: No clock has advanced to anywhere.
-NEVER_US: Final = -(2**63)
 MOST_STRING_BYTES: Final = 2**31 - 1
 #: The longest start and ordinal in an id, with the signs before them.
 LONGEST_SUFFIX: Final = len("@-9223372036854775808.2147483647")
@@ -58,7 +55,7 @@ def check_rules(rules: BatchRules) -> None:
 def us_until(until: datetime | None) -> int:
     """The moment up to which the input is complete, in microseconds since the epoch."""
     try:
-        return NEVER_US if until is None else us_of(until)
+        return BEFORE_ALL_US if until is None else us_of(until)
     except (AttributeError, ValueError) as error:
         raise InvalidInput(f"until expects a datetime with a time zone, got {until!r}") from error
 
@@ -72,7 +69,7 @@ class Answers(NamedTuple):
     keys: pa.Array
 
 
-def answer(table: pa.Table, rules: BatchRules, names: Names | None = None, until_us: int = NEVER_US) -> Answers:
+def answer(table: pa.Table, rules: BatchRules, names: Names | None = None, until_us: int = BEFORE_ALL_US) -> Answers:
     """Batch the rows of a table that has been checked.
 
     With `names`, of which it is a view, they are first sorted within their key: by receive time, `order`, event time,

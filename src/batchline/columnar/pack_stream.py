@@ -20,8 +20,6 @@ from batchline.core.pack_rules import PackRules
 
 __all__ = ["PackHeld", "PackMove", "pack_step"]
 
-NEVER_US = -(2**63)
-
 
 class PackHeld(NamedTuple):
     """What a lane holds between two steps."""

@@ -21,12 +21,11 @@ from batchline.columnar.columns import flat
 from batchline.columnar.hashing import hash_keys
 from batchline.columnar.names import Names
 from batchline.core.batch_rules import BatchRules
+from batchline.core.moment import AFTER_ALL_US
 
-__all__ = ["ALWAYS_US", "CLOSED", "KEYS", "WINDOW", "Held", "Move", "Taken", "take_rows"]
+__all__ = ["CLOSED", "KEYS", "WINDOW", "Held", "Move", "Taken", "take_rows"]
 
 WORDS: Final = pa.dictionary(pa.int32(), pa.string())
-#: Later than every moment.
-ALWAYS_US: Final = 2**63 - 1
 #: The window that a held row is in; null while it waits.
 WINDOW: Final = pa.schema([("open_start", pa.int64()), ("open_end", pa.int64()), ("open_ordinal", pa.int32())])
 #: A batch that closed while others of its key were open: its start may come again, under the next ordinal.
@@ -214,7 +213,7 @@ class _Desk:
 
     def _wakes(self, kept: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """When each key has something to do: its first timeout, or its first row that waits."""
-        wakes = np.full(counts.size, ALWAYS_US)
+        wakes = np.full(counts.size, AFTER_ALL_US)
         if not kept.size:
             return wakes
         at = self.inputs.receive[kept] + 1

@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 __all__ = [
+    "AFTER_ALL_US",
+    "BEFORE_ALL_US",
     "EARLIEST_RECEIVE_US",
     "EARLIEST_US",
     "LATEST_RECEIVE_US",
@@ -17,6 +19,9 @@ __all__ = [
     "us_of",
 ]
 
+#: Before and after every moment that 64 bits can hold.
+BEFORE_ALL_US: Final = -(2**63)
+AFTER_ALL_US: Final = 2**63 - 1
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 UNITS_US: Final = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}

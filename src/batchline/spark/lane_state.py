@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from batchline.columnar.columns import flat
 from batchline.columnar.hashing import find_keys
 from batchline.columnar.stream import Held, Move
+from batchline.core.moment import AFTER_ALL_US, BEFORE_ALL_US
 from batchline.spark.epoch_files import EpochFiles
 
 __all__ = ["LaneState", "Left"]
 
-NEVER_US: Final = -(2**63)
 PARTS: Final = ("keys", "rows")
 
 
@@ -33,9 +33,9 @@ class Left(NamedTuple):
 
     #: The segments, oldest first, and how large each is: its keys and rows.
     segments: tuple[tuple[str, int], ...] = ()
-    watermark_us: int = NEVER_US
+    watermark_us: int = BEFORE_ALL_US
     #: The largest receive time that came.
-    highest_us: int = NEVER_US
+    highest_us: int = BEFORE_ALL_US
     #: How many rows came, what became of them, and what came behind the watermark, since the stream began.
     counts: dict[str, int] = {}  # noqa: RUF012 (never changed in place)
 
@@ -120,7 +120,7 @@ class LaneState:
 
     def _due(self, segment: Segment, newer: list[Segment], move: Move) -> NDArray[np.int32]:
         """The keys of a segment that the watermark wakes, and that no newer segment has."""
-        due = segment.wakes <= move.watermark_us if not move.flush else segment.wakes < 2**63 - 1
+        due = segment.wakes <= move.watermark_us if not move.flush else segment.wakes < AFTER_ALL_US
         places = np.flatnonzero(due & (segment.wakes > move.before_us)).astype(np.int32)
         return _unseen(segment, places, newer)
 

@@ -20,6 +20,7 @@ from batchline.columnar.hashing import hash_keys
 from batchline.columnar.names import Names
 from batchline.columnar.stream import Held, Move, Taken, take_rows
 from batchline.core.batch_rules import BatchRules
+from batchline.core.moment import BEFORE_ALL_US
 from batchline.spark.epoch_files import Directory, EpochFiles, place_of
 from batchline.spark.frames import TIE
 from batchline.spark.lane_state import LaneState, Left
@@ -86,7 +87,9 @@ class LaneTask(NamedTuple):
         highest_us = max(at for at in known if at is not None)
         watermark_us = highest_us if self.time.flush else self.time.watermark_us
         if watermark_us is None:
-            watermark_us = max(highest_us - self.time.skew_us, left.watermark_us) if _is_moment(highest_us) else None
+            watermark_us = (
+                max(highest_us - self.time.skew_us, left.watermark_us) if highest_us > BEFORE_ALL_US else None
+            )
         now_us = left.watermark_us if watermark_us is None else max(watermark_us, left.watermark_us)
         return highest_us, Move(left.watermark_us, now_us, self.time.flush)
 
@@ -94,10 +97,6 @@ class LaneTask(NamedTuple):
 def _as_they_came(rows: pa.Table) -> pa.Table:
     """The rows without the column that decided ties."""
     return rows.drop_columns([TIE]) if TIE in rows.column_names else rows
-
-
-def _is_moment(at_us: int) -> bool:
-    return at_us > -(2**63)
 
 
 def _latest(times: pa.ChunkedArray) -> int | None:

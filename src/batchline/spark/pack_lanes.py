@@ -7,9 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from batchline.columnar.columns import MOMENT, flat, times_of
-from batchline.columnar.pack_stream import NEVER_US, PackHeld, PackMove, pack_step
+from batchline.columnar.pack_stream import PackHeld, PackMove, pack_step
 from batchline.columnar.parcel_rows import parcels_of
 from batchline.columnar.parcels import PackedRows, pack_rows
+from batchline.core.moment import BEFORE_ALL_US
 from batchline.core.pack_rules import PackRules
 from batchline.spark.epoch_files import EpochFiles
 from batchline.spark.lanes import LANE, lanes_of_epoch
@@ -112,10 +113,10 @@ class StreamPackTask(NamedTuple):
     def _step(self, files: EpochFiles, marks: pa.Table, rows: pa.Table) -> PackedRows:
         new = self.names.view(rows, self.own)
         held = self._held(files, new)
-        closed_us = _latest(rows, str(self.names.closed_at), files.notes.get("closed_us", NEVER_US))
+        closed_us = _latest(rows, str(self.names.closed_at), files.notes.get("closed_us", BEFORE_ALL_US))
         # The receive time of a mark is a tick's; it is put where the rows have theirs of closing.
-        now_us = _latest(marks, str(self.names.closed_at), max(closed_us, files.notes.get("now_us", NEVER_US)))
-        horizon_us = closed_us - self.lag_us if closed_us > NEVER_US else NEVER_US
+        now_us = _latest(marks, str(self.names.closed_at), max(closed_us, files.notes.get("now_us", BEFORE_ALL_US)))
+        horizon_us = closed_us - self.lag_us if closed_us > BEFORE_ALL_US else BEFORE_ALL_US
         move = PackMove(horizon_us, now_us, self.linger_us, self.end)
         packed, held = pack_step(self.rules, held, new, move)
         notes = {"next_number": held.next_number, "closed_us": closed_us, "now_us": now_us}
