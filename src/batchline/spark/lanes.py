@@ -85,13 +85,12 @@ class LaneTask(NamedTuple):
         seen = (_latest(table.column(self.names.receive_time)) for table in (marks, rows))
         known = (left.highest_us, self.time.highest_us, *seen)
         highest_us = max(at for at in known if at is not None)
-        watermark_us = highest_us if self.time.flush else self.time.watermark_us
-        if watermark_us is None:
-            watermark_us = (
-                max(highest_us - self.time.skew_us, left.watermark_us) if highest_us > BEFORE_ALL_US else None
-            )
-        now_us = left.watermark_us if watermark_us is None else max(watermark_us, left.watermark_us)
-        return highest_us, Move(left.watermark_us, now_us, self.time.flush)
+        watermark_us = self.time.watermark_us
+        if self.time.flush:
+            watermark_us = highest_us
+        elif watermark_us is None:
+            watermark_us = max(highest_us - self.time.skew_us, BEFORE_ALL_US)
+        return highest_us, Move(left.watermark_us, max(watermark_us, left.watermark_us), self.time.flush)
 
 
 def _as_they_came(rows: pa.Table) -> pa.Table:
