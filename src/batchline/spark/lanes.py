@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from batchline.columnar.columns import MOMENT, codes_of
 from batchline.columnar.hashing import hash_keys
 from batchline.columnar.names import Names
-from batchline.columnar.stream import Held, Move, Taken, take_rows
+from batchline.columnar.stream import Held, Move, Outcome, take_rows
 from batchline.core.batch_rules import BatchRules
 from batchline.core.moment import BEFORE_ALL_US
 from batchline.spark.epoch_files import Directory, EpochFiles, place_of
@@ -65,7 +65,7 @@ class LaneTask(NamedTuple):
             taken = self._step(LaneState(files), marks, rows)
             yield from _as_they_came(taken.rows).to_batches(max_chunksize=65_536)
 
-    def _step(self, state: LaneState, marks: pa.Table, rows: pa.Table) -> Taken:
+    def _step(self, state: LaneState, marks: pa.Table, rows: pa.Table) -> Outcome:
         highest_us, move = self._move(state.left, marks, rows)
         held, rows = self._held(state, rows, move)
         taken = take_rows(self.rules, self.names, held, rows, move)
@@ -103,7 +103,7 @@ def _latest(times: pa.ChunkedArray) -> int | None:
     return latest
 
 
-def _counted(counts: dict[str, int], came: int, taken: Taken) -> dict[str, int]:
+def _counted(counts: dict[str, int], came: int, taken: Outcome) -> dict[str, int]:
     """The counts of before and those of this step."""
     new = {"read": came, "behind_watermark": taken.behind, "batches": taken.closed}
     for row in pc.value_counts(taken.rows.column("verdict")).to_pylist():

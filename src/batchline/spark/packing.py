@@ -9,13 +9,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from batchline.columnar.names import Names
+from batchline.columnar.parcel_rows import PARCEL
 from batchline.core.moment import span_us
 from batchline.core.pack_rules import PackRules
 from batchline.errors import InvalidInput, InvalidRules, InvalidTable, check_choice
 from batchline.spark import checkpoint as checkpoints
 from batchline.spark.epoch_files import Directory
 from batchline.spark.following import ABOUT, CLOCKS, Pack
-from batchline.spark.frames import check_column, check_lanes, check_span, fields_of, lane_of, quoted
+from batchline.spark.frames import check_column, check_lanes, check_span, lane_of, quoted
 from batchline.spark.lanes import LANE
 from batchline.spark.marks import by_lane, every_lane, marked
 from batchline.spark.pack_lanes import GROUP_TIME, PackNames, PackTask, StreamPackTask
@@ -28,10 +29,6 @@ __all__ = ["LANES", "pack_frame", "pack_stream_frame", "packer_of"]
 
 #: How many lanes there are unless somebody says so. Not as many as the machine has cores: parcels depend on it.
 LANES: Final = 16
-PARCEL: Final = (
-    "parcel_id string, parcel_number bigint, lane int, items int, bytes bigint, first_time timestamp, "
-    "last_time timestamp, subjects array<string>"
-)
 
 
 def pack_frame(df: "DataFrame", rules: PackRules, names: PackNames, lanes: int = LANES) -> "DataFrame":
@@ -138,7 +135,8 @@ def _group_time(names: PackNames, rules: PackRules) -> "Column":
 
 
 def _schema(df: "DataFrame", own: tuple[str, ...]) -> "StructType":
+    from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import ArrayType, StructField, StructType
 
     rows = StructType([StructField(name, df.schema[name].dataType) for name in own])
-    return StructType([*fields_of(PARCEL), StructField("measurements", ArrayType(rows))])
+    return StructType([*from_arrow_schema(PARCEL), StructField("measurements", ArrayType(rows))])

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchline.errors import MissingExtra
-from batchline.spark.java import _version, java_home
+from batchline.spark.java import java_home, java_version
 from batchline.spark.settings import WAREHOUSE, Setting, driver_memory, is_local, settings_for, text_of
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _python_for(master: str, named: str | None) -> dict[str, str]:
 def _quiet_java(home: Path) -> str:
     """A JAVA_HOME whose `java` is the real one, less the arguments it would warn of."""
     real = java_home(os.environ) / "bin" / "java"
-    unwanted = [INCUBATING, *([DROPPED] if _version(real) >= DROPPED_IN else [])]
+    unwanted = [INCUBATING, *([DROPPED] if java_version(real) >= DROPPED_IN else [])]
     java = home / "bin" / "java"
     java.parent.mkdir()
     java.write_text(QUIET_JAVA.format(java=real, unwanted=" | ".join(unwanted)))
