@@ -5,9 +5,25 @@
     ├── InvalidInput          data that cannot be what it claims to be; nothing was changed
     │   ├── InvalidMeasurement    one measurement: a naive time, no key, a negative size
     │   ├── InvalidTable          a table: a missing column, a wrong type, a null
-    │   └── InvalidFile           a file: not there, an unknown format, not readable as what it is named
+    │   ├── InvalidFile           a file: not there, an unknown format, not readable as what it is named
+    │   ├── InvalidName           a name we cannot keep: empty, too long, with control characters
+    │   ├── InvalidCount          a number of items that cannot be
+    │   ├── InvalidStore          an address that names no store
+    │   └── MalformedItem         neither an item id nor a group with a mask
     ├── InvalidSnapshot       a snapshot that is damaged, or was taken under other rules
     ├── InvalidCheckpoint     the checkpoint of a stream that other rules, lanes or columns made
+    ├── FanoutRefused         a fanout, or an item of one, with which this cannot be done; nothing was changed for it
+    │   ├── UnknownFanout         there is none of this id
+    │   ├── FanoutExists          there is one of this id, opened otherwise
+    │   ├── FanoutSealed          no item can be added any more
+    │   ├── FanoutExpired         it was given up; what was known of its items is gone
+    │   ├── UnknownGroup          the fanout was never given this group
+    │   ├── ForeignGroup          the group belongs to another fanout
+    │   ├── UnknownItem           the group has fewer items
+    │   └── ChildItem             the item stands for a child, and is done when that is
+    ├── StoreError            what keeps state, and its troubles
+    │   ├── StoreUnavailable      it does not answer; the call can be repeated
+    │   └── SchemaMismatch        its tables are of another version than this program's
     └── MissingExtra          a part that is not installed
 
 A message says what was expected and what came.
@@ -18,14 +34,30 @@ from collections.abc import Iterable
 
 __all__ = [
     "BatchlineError",
+    "ChildItem",
+    "FanoutExists",
+    "FanoutExpired",
+    "FanoutRefused",
+    "FanoutSealed",
+    "ForeignGroup",
     "InvalidCheckpoint",
+    "InvalidCount",
     "InvalidFile",
     "InvalidInput",
     "InvalidMeasurement",
+    "InvalidName",
     "InvalidRules",
     "InvalidSnapshot",
+    "InvalidStore",
     "InvalidTable",
+    "MalformedItem",
     "MissingExtra",
+    "SchemaMismatch",
+    "StoreError",
+    "StoreUnavailable",
+    "UnknownFanout",
+    "UnknownGroup",
+    "UnknownItem",
     "check_choice",
     "did_you_mean",
 ]
@@ -55,12 +87,76 @@ class InvalidFile(InvalidInput):
     """A file cannot be read as measurements; nothing was changed."""
 
 
+class InvalidName(InvalidInput):
+    """A name cannot be kept as it is; nothing was changed."""
+
+
+class InvalidCount(InvalidInput):
+    """A number of items that cannot be; nothing was changed."""
+
+
+class InvalidStore(InvalidInput):
+    """An address names no store; nothing was opened."""
+
+
+class MalformedItem(InvalidInput):
+    """Neither an item id nor a group with a mask; the rest of the call counts."""
+
+
 class InvalidSnapshot(BatchlineError):
     """A snapshot is damaged or belongs to other rules; nothing was restored."""
 
 
 class InvalidCheckpoint(BatchlineError):
     """A checkpoint belongs to another stream; nothing was read."""
+
+
+class FanoutRefused(BatchlineError):
+    """This cannot be done with the fanout or item named; nothing was changed for it."""
+
+
+class UnknownFanout(FanoutRefused):
+    """There is no fanout of this id; open it first."""
+
+
+class FanoutExists(FanoutRefused):
+    """There is a fanout of this id, opened with something else; choose another id."""
+
+
+class FanoutSealed(FanoutRefused):
+    """The fanout is sealed: no item can be added any more."""
+
+
+class FanoutExpired(FanoutRefused):
+    """The fanout was without activity for too long and was given up."""
+
+
+class UnknownGroup(FanoutRefused):
+    """The fanout was never given a group of this id."""
+
+
+class ForeignGroup(FanoutRefused):
+    """The group belongs to another fanout than the item id says."""
+
+
+class UnknownItem(FanoutRefused):
+    """The group has fewer items than the index says."""
+
+
+class ChildItem(FanoutRefused):
+    """The item stands for a child fanout, and is done when that is complete."""
+
+
+class StoreError(BatchlineError):
+    """A store could not do what was asked."""
+
+
+class StoreUnavailable(StoreError):
+    """The store does not answer; the call can be repeated without harm."""
+
+
+class SchemaMismatch(StoreError):
+    """The store's tables are of another version than this program's."""
 
 
 class MissingExtra(BatchlineError):

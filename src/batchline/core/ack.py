@@ -1,0 +1,151 @@
+"""What an ack names, and what it answers: item ids and groups with masks, combined to one mask per group."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from batchline.core.item_group import GROUP_SIZE, MOST_ITEMS, ItemGroup, indexes_of, slot_and_salt
+from batchline.errors import BatchlineError, InvalidCount, MalformedItem, UnknownGroup, UnknownItem
+
+__all__ = ["AckOutcome", "Asked", "Collected", "Item", "ItemError", "SealOutcome", "collect_items"]
+
+#: An item id `fanout:uuid:index`; or a group, as `add` gave it or by its uuid, with a mask of its items.
+Item = str | tuple["ItemGroup | str", int]
+
+BITS: Final = {str(index): 1 << index for index in range(GROUP_SIZE)}
+ALL_BITS: Final = (1 << GROUP_SIZE) - 1
+EXPECTED: Final = "expected fanout:uuid:index, or a group with a mask"
+
+
+@dataclass(frozen=True, slots=True)
+class ItemError:
+    """An item that did not count, and why."""
+
+    #: The item's id, or the group and mask, as it was given.
+    item: object
+    error: BatchlineError
+
+
+@dataclass(frozen=True, slots=True)
+class AckOutcome:
+    """What an ack, or a fail, did."""
+
+    #: Items that were pending and now are done.
+    changed: int
+    #: Items that were done before, or named twice.
+    repeated: int
+    #: Ids of the fanouts that this call, and no other, completed.
+    completed: tuple[str, ...]
+    #: Ids of the fanouts that this call, and no other, made fail.
+    failed: tuple[str, ...]
+    errors: tuple[ItemError, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SealOutcome:
+    """What a seal did."""
+
+    fanout: str
+    #: Whether this call, and no other, completed the fanout.
+    completed: bool
+    #: Ids of its parents that this call, and no other, completed or made fail.
+    parents_completed: tuple[str, ...] = ()
+    parents_failed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Items of one group, as bits."""
+
+    slot: int
+    salt: int
+    #: The fanout that the ids name; None for a group that was given by its uuid alone.
+    fanout: str | None
+    group: str
+    mask: int
+    #: The pair that was given; None if it was item ids.
+    pair: object = None
+
+    def refused(self, mask: int, error: BatchlineError) -> list[ItemError]:
+        """An error for each item id, or one for the pair that was given."""
+        if self.pair is not None:
+            return [ItemError(self.pair, error)]
+        return [ItemError(f"{self.fanout}:{self.group}:{index}", error) for index in indexes_of(mask)]
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a call names: what to look up, what is no item, and how many were named twice."""
+
+    asked: list[Asked]
+    errors: list[ItemError]
+    repeated: int
+
+
+def collect_items(items: Iterable[object]) -> Collected:
+    """Combine item ids to one mask per group; whatever names no item is an error of its own."""
+    masks: dict[str, int] = {}
+    pairs: list[object] = []
+    errors: list[ItemError] = []
+    repeated = 0
+    for count, item in enumerate(items, 1):
+        if count > MOST_ITEMS:
+            raise InvalidCount(f"at most {MOST_ITEMS:,} items in one call, got more; nothing was changed")
+        if not isinstance(item, str):
+            pairs.append(item)
+            continue
+        group, _, index = item.rpartition(":")
+        bit = BITS.get(index)
+        if bit is None:
+            errors.append(ItemError(item, _no_index(item, index)))
+            continue
+        mask = masks.get(group, 0)
+        repeated += mask & bit != 0
+        masks[group] = mask | bit
+    asked = [_of_group(group, mask, None, errors) for group, mask in masks.items()]
+    asked += [_of_pair(pair, errors) for pair in pairs]
+    return Collected([one for one in asked if one is not None], errors, repeated)
+
+
+def _no_index(item: str, index: str) -> BatchlineError:
+    if index.isascii() and index.isdecimal() and str(int(index[:30])) == index and item.count(":") > 1:
+        return UnknownItem(f"a group has at most {GROUP_SIZE} items, got the index {index} in {item[:300]!r}")
+    return MalformedItem(f"{EXPECTED}, got {item[:300]!r}")
+
+
+def _of_group(name: str, mask: int, pair: object, errors: list[ItemError]) -> Asked | None:
+    """The group that `fanout:uuid` names, or `uuid` where a pair was given."""
+    fanout, colon, group = name.rpartition(":")
+    read = slot_and_salt(group)
+    if read is not None and (fanout or (pair is not None and not colon)):
+        return Asked(*read, fanout or None, group, mask, pair)
+    error: BatchlineError
+    if fanout and _is_uuid(group):
+        error = UnknownGroup(f"no group {group!r} was ever given out")
+    else:
+        error = MalformedItem(f"{EXPECTED}, got {name[:300]!r}")
+    errors += Asked(0, 0, fanout, group, mask, pair).refused(mask, error)
+    return None
+
+
+def _is_uuid(text: str) -> bool:
+    parts = text.split("-")
+    return [len(part) for part in parts] == [8, 4, 4, 4, 12] and not set(text) - set("0123456789abcdef-")
+
+
+def _of_pair(pair: object, errors: list[ItemError]) -> Asked | None:
+    match pair:
+        case (ItemGroup() | str() as group, int() as mask) if not isinstance(mask, bool):
+            if 0 < mask <= ALL_BITS:
+                name = group if isinstance(group, str) else f"{group.fanout}:{group.id}"
+                return _of_group(name, mask, pair, errors)
+            errors.append(ItemError(pair, _no_mask(mask)))
+        case _:
+            errors.append(ItemError(pair, MalformedItem(f"{EXPECTED}, got {str(pair)[:300]!r}")))
+    return None
+
+
+def _no_mask(mask: int) -> BatchlineError:
+    if mask > ALL_BITS:
+        return UnknownItem(f"a group has at most {GROUP_SIZE} items, got a mask of {mask.bit_length()} bits")
+    return MalformedItem(f"expected a mask with a bit for each item, got {mask}")

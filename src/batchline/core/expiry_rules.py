@@ -1,0 +1,47 @@
+"""When a fanout without activity is given up, checked when it is built."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from batchline.core.moment import LONGEST_SPAN_US, span_us
+from batchline.errors import InvalidRules
+
+__all__ = ["ExpiryRules"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryRules:
+    """How long a fanout lives on without activity; see `docs/explanation/tracker.md`."""
+
+    #: Without activity for so long while it is not sealed, it expires.
+    unsealed: timedelta = timedelta(days=7)
+    #: Without activity for so long after the seal, complete or not, it expires.
+    sealed: timedelta = timedelta(days=30)
+    #: For so long afterwards a late ack is answered `expired`; then its id is free again.
+    tombstone: timedelta = timedelta(days=30)
+
+    def __post_init__(self) -> None:
+        for name in ("unsealed", "sealed", "tombstone"):
+            _check_span(name, getattr(self, name))
+
+    @property
+    def unsealed_us(self) -> int:
+        """The first span in microseconds."""
+        return span_us(self.unsealed)
+
+    @property
+    def sealed_us(self) -> int:
+        """The second span in microseconds."""
+        return span_us(self.sealed)
+
+    @property
+    def tombstone_us(self) -> int:
+        """The third span in microseconds."""
+        return span_us(self.tombstone)
+
+
+def _check_span(name: str, span: object) -> None:
+    if not isinstance(span, timedelta):
+        raise InvalidRules(f"{name} must be a timedelta, got {span!r} ({type(span).__name__})")
+    if not 1 <= span_us(span) <= LONGEST_SPAN_US:
+        raise InvalidRules(f"{name} must be longer than 0 and at most 36,500 days, got {span!r}")

@@ -1,0 +1,30 @@
+"""Names that people choose: ids of fanouts, of calls, labels. Kept to the character, in every database."""
+
+import unicodedata
+from typing import Final
+
+from batchline.errors import InvalidName
+
+__all__ = ["LONGEST_NAME", "LONGEST_REASON", "check_name", "reason_text"]
+
+LONGEST_NAME: Final = 255
+LONGEST_REASON: Final = 1000
+
+
+def check_name(what: str, name: object) -> str:
+    """The name, if every store can keep it: 1 to 255 characters, none of them a control character."""
+    if not isinstance(name, str):
+        raise InvalidName(f"{what} must be a text, got {name!r} ({type(name).__name__})")
+    if not 1 <= len(name) <= LONGEST_NAME:
+        raise InvalidName(f"{what} must have 1 to {LONGEST_NAME} characters, got {len(name):,}: {name[:40]!r}")
+    for place, character in enumerate(name):
+        # Cc: control characters; Cs: halves of a surrogate pair, which no UTF-8 has.
+        if unicodedata.category(character) in ("Cc", "Cs"):
+            raise InvalidName(f"{what} must have no control characters, got {character!r} at {place} of {name[:40]!r}")
+    return name
+
+
+def reason_text(reason: object) -> str:
+    """A reason as it is kept: what no database can hold is replaced, what is too long is cut."""
+    text = str(reason).replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return text.encode(errors="replace").decode()[:LONGEST_REASON]
