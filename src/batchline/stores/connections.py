@@ -4,14 +4,18 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any, Final, Protocol, TypeVar
 
 from batchline.errors import BatchlineError, StoreUnavailable
 
-__all__ = ["Busy", "Connections", "Driver", "Lost"]
+__all__ = ["CONNECTIONS", "PATIENCE", "Busy", "Connections", "Driver", "Lost"]
 
 #: How long to wait before the next attempt, in seconds; the last is repeated until patience ends.
 PAUSES_S: Final = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
+#: What a store takes unless its address says otherwise.
+CONNECTIONS: Final = 10
+PATIENCE: Final = timedelta(seconds=30)
 #: Connections of a parent process: never used here, and never closed.
 PARENTS: Final[list[Any]] = []
 T = TypeVar("T")
@@ -46,6 +50,7 @@ class Connections:
         self._most = most
         self._patience_s = patience_s
         self._closed = threading.Event()
+        self._worked = False
         self._reset()
 
     def _reset(self) -> None:
@@ -70,8 +75,10 @@ class Connections:
                     return self._once(work)
             except (Lost, Busy) as error:
                 pause_s = PAUSES_S[min(attempt, len(PAUSES_S) - 1)]
-                if waited_s + pause_s > self._patience_s or self._closed.wait(pause_s):
-                    raise StoreUnavailable(f"{error}; gave up after {waited_s:.1f} s") from error.__cause__
+                # An address that never answered is more likely wrong than its server is away.
+                patient = self._worked or isinstance(error, Busy)
+                if not patient or waited_s + pause_s > self._patience_s or self._closed.wait(pause_s):
+                    raise StoreUnavailable(f"{error} (tried for {waited_s:.1f} s)") from error.__cause__
                 waited_s += pause_s
         raise AssertionError("patience ends")
 
@@ -92,6 +99,7 @@ class Connections:
             self._driver.close(connection)
             raise
         self._free.append(connection)
+        self._worked = True
         return answer
 
     def _take(self) -> Any:

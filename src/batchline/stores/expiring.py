@@ -1,6 +1,6 @@
 """Expiry of fanouts, in steps that any instance may take: each a function of the rows of one transaction.
 
-A fanout without activity becomes a tombstone; what is known of its items goes piece by piece; at last the tombstone goes.
+A fanout without activity becomes a tombstone; what is known of its items goes piece by piece; at last it goes, too.
 Groups are never deleted while their fanout is held: acks take these locks the other way round.
 """
 

@@ -36,5 +36,6 @@ def read_queries(room: str, file: str, style: Callable[[str], str]) -> dict[str,
     text = (files("batchline.stores") / room / file).read_text(encoding="utf-8")
     parts = HEAD.split(text)
     return {
-        name: style(COMMENT.sub("", sql)).strip().rstrip(";") for name, sql in zip(parts[1::2], parts[2::2], strict=True)
+        name: style(COMMENT.sub("", sql)).strip().rstrip(";")
+        for name, sql in zip(parts[1::2], parts[2::2], strict=True)
     }

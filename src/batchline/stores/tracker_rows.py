@@ -5,9 +5,9 @@
        ├── shards (pending, active)                    at most 16 counters
        └── labels
 
-`hold_…` reads rows and locks them until the transaction ends. Everybody takes locks in one order, so that nobody waits in
-a circle: groups, then shards, then fanouts; among each other by slot, by fanout and shard, by number. Only a child that
-ends goes on to its parent's groups with its own fanout held.
+`hold_…` reads rows and locks them until the transaction ends. Everybody takes locks in one order, so that nobody waits
+in a circle: groups, then shards, then fanouts; among each other by slot, by fanout and shard, by number. Only a child
+that ends goes on to its parent's groups with its own fanout held.
 """
 
 from collections.abc import Sequence

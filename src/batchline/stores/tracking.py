@@ -78,7 +78,7 @@ def open_fanout(rows: TrackerRows, new: NewFanout, now_us: int) -> FanoutStatus:
     """Open a fanout, and give its parent an item that stands for it. Opening it again in the same way is a success."""
     if new.id not in rows.fanouts_by_id([new.id]):
         parent = None if new.parent is None else one_fanout(rows, new.parent)
-        number = rows.insert_fanout(new, parent and parent.number, now_us)
+        number = rows.insert_fanout(new, None if parent is None else parent.number, now_us)
         if number is not None and parent is not None:
             _join_parent(rows, parent, number, new.id, now_us)
     return _opened_as(rows, new)
@@ -166,9 +166,7 @@ def _told(rows: TrackerRows, call_id: str) -> list[Ending]:
 # --- ack and fail -----------------------------------------------------------------------------------------------------
 
 
-def finish_items(
-    rows: TrackerRows, asked: Sequence[Asked], reason: str | None, now_us: int, call_id: str
-) -> Finished:
+def finish_items(rows: TrackerRows, asked: Sequence[Asked], reason: str | None, now_us: int, call_id: str) -> Finished:
     """Acknowledge items, or fail them for a reason. What cannot be is an error of its own; the rest counts."""
     bits = rows.hold_groups(sorted({one.slot for one in asked}))
     # Read after the locks were taken: a group without a row is done, unless its fanout has expired by now.

@@ -19,7 +19,7 @@ RETURNING number;
 
 -- insert_labels: The labels of a new fanout.
 INSERT INTO batchline_labels (fanout, name, value)
-SELECT :fanout, l ->> 0, l ->> 1 FROM json_array_elements(:labels) AS l;
+SELECT :fanout::bigint, l ->> 0, l ->> 1 FROM json_array_elements(:labels::json) AS l;
 
 -- write_fanout: All of a fanout that can change.
 UPDATE batchline_fanouts
@@ -57,7 +57,7 @@ WHERE a.number = ANY(:numbers);
 
 -- insert_full_groups: Groups of 64 pending items, from a slot on; made by the server, nothing is sent.
 INSERT INTO batchline_item_groups (slot, bits)
-SELECT :slot + place, -1 FROM generate_series(0, :groups - 1) AS place;
+SELECT :slot::bigint + place, -1 FROM generate_series(0, :groups::bigint - 1) AS place;
 
 -- insert_group: One group.
 INSERT INTO batchline_item_groups (slot, bits) VALUES (:slot, :bits);
@@ -67,7 +67,7 @@ SELECT slot, bits FROM batchline_item_groups WHERE slot = ANY(:slots) ORDER BY s
 
 -- write_groups: New bits.
 UPDATE batchline_item_groups AS g SET bits = (w ->> 1)::bigint
-FROM json_array_elements(:groups) AS w
+FROM json_array_elements(:groups::json) AS w
 WHERE g.slot = (w ->> 0)::bigint;
 
 -- delete_groups: Forget groups whose items are all done.
@@ -75,11 +75,11 @@ DELETE FROM batchline_item_groups WHERE slot = ANY(:slots);
 
 -- insert_failures: What failed, and why.
 INSERT INTO batchline_failures (slot, bits, reason, at_us)
-SELECT (f ->> 0)::bigint, (f ->> 1)::bigint, f ->> 2, (f ->> 3)::bigint FROM json_array_elements(:failures) AS f;
+SELECT (f ->> 0)::bigint, (f ->> 1)::bigint, f ->> 2, (f ->> 3)::bigint FROM json_array_elements(:failures::json) AS f;
 
 -- grow_shards: Let shards count more items; locked in order until the transaction ends.
 INSERT INTO batchline_shards AS s (fanout, shard, pending, active_us)
-SELECT :fanout, (c ->> 0)::integer, (c ->> 1)::bigint, :now_us FROM json_array_elements(:shards) AS c
+SELECT :fanout::bigint, (c ->> 0)::integer, (c ->> 1)::bigint, :now_us::bigint FROM json_array_elements(:shards::json) AS c
 ORDER BY (c ->> 0)::integer
 ON CONFLICT (fanout, shard) DO UPDATE
 SET pending = s.pending + excluded.pending, active_us = greatest(s.active_us, excluded.active_us);
@@ -87,14 +87,14 @@ SET pending = s.pending + excluded.pending, active_us = greatest(s.active_us, ex
 -- hold_shards: Counters, locked in order until the transaction ends.
 SELECT s.fanout, s.shard, s.pending, s.active_us
 FROM batchline_shards AS s
-JOIN (SELECT (w ->> 0)::bigint AS fanout, (w ->> 1)::integer AS shard FROM json_array_elements(:shards) AS w) AS w
+JOIN (SELECT (w ->> 0)::bigint AS fanout, (w ->> 1)::integer AS shard FROM json_array_elements(:shards::json) AS w) AS w
     ON s.fanout = w.fanout AND s.shard = w.shard
 ORDER BY s.fanout, s.shard
 FOR UPDATE OF s;
 
 -- write_shards: New counts.
 UPDATE batchline_shards AS s SET pending = (w ->> 2)::bigint, active_us = (w ->> 3)::bigint
-FROM json_array_elements(:shards) AS w
+FROM json_array_elements(:shards::json) AS w
 WHERE s.fanout = (w ->> 0)::bigint AND s.shard = (w ->> 1)::integer;
 
 -- shards_active_us: The last activity of any of a fanout's counters.
@@ -126,7 +126,7 @@ JOIN batchline_fanouts AS f ON f.number = l.fanout
 LEFT JOIN batchline_fanouts AS p ON p.number = f.parent
 WHERE l.name = :name AND l.value = :value AND l.fanout > :after
     AND (
-        SELECT count(*) FROM json_array_elements(:others) AS o
+        SELECT count(*) FROM json_array_elements(:others::json) AS o
         JOIN batchline_labels AS m ON m.fanout = l.fanout AND m.name = o ->> 0 AND m.value = o ->> 1
     ) = :how_many;
 
@@ -145,11 +145,11 @@ ORDER BY f.number LIMIT :limit;
 -- pending_groups: Groups with pending items, in order, from a slot on.
 SELECT g.slot, g.bits
 FROM (
-    SELECT number FROM batchline_adds WHERE fanout = :fanout AND number >= :from_slot >> 18 ORDER BY number
+    SELECT number FROM batchline_adds WHERE fanout = :fanout AND number >= :from_slot::bigint >> 18 ORDER BY number
 ) AS a
 CROSS JOIN LATERAL (
     SELECT slot, bits FROM batchline_item_groups
-    WHERE slot >= greatest(a.number << 18, :from_slot) AND slot < (a.number + 1) << 18
+    WHERE slot >= greatest(a.number << 18, :from_slot::bigint) AND slot < (a.number + 1) << 18
     ORDER BY slot LIMIT :limit
 ) AS g
 LIMIT :limit;
@@ -157,12 +157,12 @@ LIMIT :limit;
 -- failures: What failed, in order, from a slot on.
 SELECT x.slot, x.bits, x.reason, x.at_us
 FROM (
-    SELECT number FROM batchline_adds WHERE fanout = :fanout AND number >= :from_slot >> 18 ORDER BY number
+    SELECT number FROM batchline_adds WHERE fanout = :fanout AND number >= :from_slot::bigint >> 18 ORDER BY number
 ) AS a
 CROSS JOIN LATERAL (
     SELECT slot, bits, reason, at_us FROM batchline_failures
-    WHERE slot >= greatest(a.number << 18, :from_slot) AND slot < (a.number + 1) << 18
-    ORDER BY slot, at_us, bits LIMIT :limit
+    WHERE slot >= greatest(a.number << 18, :from_slot::bigint) AND slot < (a.number + 1) << 18
+    ORDER BY slot, bits LIMIT :limit
 ) AS x
 LIMIT :limit;
 
@@ -187,3 +187,44 @@ DELETE FROM batchline_failures WHERE slot = ANY(ARRAY(
 
 -- delete_add: Forget an add.
 DELETE FROM batchline_adds WHERE number = :number;
+
+-- ack_group: Acknowledge pending items of one group of a fanout without a parent, in one statement and one round trip.
+-- Groups, shard and fanout are locked in that order. Anything out of the ordinary matches nothing and changes nothing.
+WITH held AS MATERIALIZED (
+    SELECT g.slot, g.bits & ~:mask::bigint AS bits, a.fanout
+    FROM batchline_item_groups AS g
+    JOIN batchline_adds AS a ON a.number = :slot::bigint >> 18
+    JOIN batchline_fanouts AS f ON f.number = a.fanout
+    WHERE g.slot = :slot AND g.bits & :mask = :mask AND a.child IS NULL AND f.salt = :salt
+        AND (:fanout::text IS NULL OR f.id = :fanout) AND f.parent IS NULL AND f.expired_us IS NULL
+    FOR UPDATE OF g
+),
+written AS (
+    UPDATE batchline_item_groups AS g SET bits = held.bits FROM held WHERE g.slot = held.slot AND held.bits <> 0
+),
+deleted AS (
+    DELETE FROM batchline_item_groups AS g USING held WHERE g.slot = held.slot AND held.bits = 0
+),
+counted AS (
+    UPDATE batchline_shards AS s
+    SET pending = s.pending - :count, active_us = greatest(s.active_us, :now_us)
+    FROM held
+    WHERE s.fanout = held.fanout AND s.shard = :shard
+    RETURNING s.fanout, s.pending
+),
+settled AS (
+    UPDATE batchline_fanouts AS f
+    SET open_shards = f.open_shards - 1,
+        active_us = greatest(f.active_us, :now_us),
+        due_us = CASE
+            WHEN f.expired_us IS NOT NULL THEN f.due_us
+            WHEN f.sealed_us IS NULL THEN greatest(f.active_us, :now_us) + f.unsealed_for_us
+            ELSE greatest(f.active_us, :now_us) + f.sealed_for_us
+        END,
+        completed_us = CASE WHEN f.state = 'sealed' AND f.open_shards = 1 THEN :now_us ELSE f.completed_us END,
+        told_to = CASE WHEN f.state = 'sealed' AND f.open_shards = 1 THEN :call_id ELSE f.told_to END
+    FROM counted
+    WHERE f.number = counted.fanout AND counted.pending = 0
+    RETURNING f.id, f.told_to
+)
+SELECT held.fanout, settled.id, settled.told_to FROM held LEFT JOIN settled ON true;
