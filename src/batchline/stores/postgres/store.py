@@ -100,7 +100,7 @@ class PostgresDriver:
     def __init__(self, address: Address):
         own = ("connections", "patience")
         options = {name: value for name, value in address.options.items() if name not in own}
-        place = {
+        place: dict[str, Any] = {
             "host": address.host,
             "port": address.port,
             "user": address.user,
