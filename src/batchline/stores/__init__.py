@@ -1,0 +1,1 @@
+"""State, and what keeps it: a room per kind of server."""
