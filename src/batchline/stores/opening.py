@@ -41,6 +41,8 @@ def _store(address: Address) -> Store:
         from batchline.stores.mysql.store import MysqlStore
 
         return MysqlStore(address)
+    if address.scheme in ("redis", "rediss"):
+        raise InvalidStore("Redis keeps estimates only: EstimatedTracker(EstimateStore(url)) takes its address")
     raise InvalidStore(
         f"expected a store such as {EXAMPLES}; got {address.scheme}://{did_you_mean(address.scheme, SCHEMES)}"
     )

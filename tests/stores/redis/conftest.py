@@ -30,7 +30,7 @@ def clock() -> HandClock:
 
 @pytest.fixture
 def tracker(store: EstimateStore, clock: HandClock) -> EstimatedTracker:
-    return EstimatedTracker(store, now=clock)
+    return EstimatedTracker(store, clock=clock)
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def test_any_sequence_of_calls_is_answered_as_by_the_model(
     clock, fanout = HandClock(), new_id()
     model = Model(tolerate, BEGIN_US, BEGIN_US)
     with EstimateStore(redis_url) as store:
-        tracker = EstimatedTracker(store, now=clock)
+        tracker = EstimatedTracker(store, clock=clock)
         tracker.open(fanout, tolerate=tolerate)
         for verb, count, moved_us in steps:
             clock.us += moved_us
