@@ -5,14 +5,14 @@ import sys
 import typer
 
 from batchline import __version__
-from batchline.cli import batch, demo, explain, sample, screen
+from batchline.cli import batch, demo, explain, fanout, migrate, sample, screen
 from batchline.errors import BatchlineError
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="batchline",
-    help="Deterministic batches of timestamped measurements.",
+    help="Deterministic batches of timestamped measurements, and the certainty that all of them are done.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -31,6 +31,8 @@ app.command("sample")(sample.sample)
 app.command("batch")(batch.batch)
 app.command("explain")(explain.explain)
 app.command("demo")(demo.demo)
+app.add_typer(fanout.app)
+app.command("migrate")(migrate.migrate)
 
 
 def main() -> None:

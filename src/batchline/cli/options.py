@@ -1,5 +1,6 @@
 """The options of the commands, and how their texts are read."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,17 +9,29 @@ import typer
 
 from batchline.core.moment import span_of
 from batchline.errors import InvalidInput
+from batchline.runtime.tracker import LONGEST_PAGE
 
 __all__ = [
+    "DEFAULT_STORE",
+    "AddId",
+    "After",
     "Anchor",
+    "CallId",
     "Checkpoint",
     "Clock",
     "Columns",
     "Engine",
+    "ExpireSealed",
+    "ExpireUnsealed",
+    "FanoutId",
     "Follow",
     "Input",
+    "ItemFile",
+    "ItemIds",
     "Json",
+    "Labels",
     "LeapLimit",
+    "Limit",
     "Master",
     "MaxBytes",
     "MaxDelay",
@@ -26,16 +39,26 @@ __all__ = [
     "Order",
     "Skew",
     "Split",
+    "Store",
+    "Tolerate",
+    "Tombstone",
     "Window",
+    "labels_of",
+    "list_of",
+    "names_of",
+    "read_span",
+    "tolerated",
 ]
 
 RULES = "Rules"
 INPUT = "Input"
 ENGINE = "Engine"
 FOLLOWING = "Following a directory"
+EXPIRY = "Expiry"
 
 
-def _span(text: str | timedelta) -> timedelta:
+def read_span(text: str | timedelta) -> timedelta:
+    """A span such as 500ms; anything else is a wrong command line."""
     if isinstance(text, timedelta):
         return text
     try:
@@ -49,7 +72,7 @@ def _rule(name: str, text: str, **more: Any) -> Any:
 
 
 def _span_rule(name: str, text: str, shown: str) -> Any:
-    return _rule(name, text, parser=_span, metavar="SPAN", show_default=shown)
+    return _rule(name, text, parser=read_span, metavar="SPAN", show_default=shown)
 
 
 Window = Annotated[timedelta, _span_rule("--window", "Longest stretch of event time in a batch.", "500ms")]
@@ -80,7 +103,7 @@ Order = Annotated[
         rich_help_panel=INPUT,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 Engine = Annotated[
     str | None,
@@ -112,7 +135,7 @@ Once = Annotated[bool, _following("--once", "Take what is there, hand out what i
 Skew = Annotated[
     timedelta | None,
     _following(
-        "--skew", "How far out of receive order rows may come.", parser=_span, metavar="SPAN", show_default="0s"
+        "--skew", "How far out of receive order rows may come.", parser=read_span, metavar="SPAN", show_default="0s"
     ),
 ]
 Clock = Annotated[
@@ -125,6 +148,91 @@ Checkpoint = Annotated[
         "--checkpoint", "Where the stream is remembered.", metavar="DIR", show_default="DIR/.checkpoint of --out"
     ),
 ]
+
+# --- the tracker ------------------------------------------------------------------------------------------------------
+
+DEFAULT_STORE = "sqlite:///batchline.db"
+Store = Annotated[
+    str,
+    typer.Option(
+        "--store", help="Where fanouts are kept: sqlite, postgresql or mysql.", metavar="URL", envvar="BATCHLINE_STORE"
+    ),
+]
+FanoutId = Annotated[str, typer.Argument(metavar="ID", help="The id of the fanout.", show_default=False)]
+
+
+def _pair(text: str) -> str:
+    name, _, value = text.partition("=")
+    if not (name and value):
+        raise typer.BadParameter(f"expected a pair such as job=import, got {text!r}")
+    return text
+
+
+Labels = Annotated[
+    list[str] | None,
+    typer.Option("--label", help="A label, such as job=import; any number of them.", metavar="K=V", parser=_pair),
+]
+Tolerate = Annotated[
+    str, typer.Option("--tolerate", help="How many items may fail before the fanout does.", metavar="N|any")
+]
+
+
+def _expiry(name: str, text: str, shown: str) -> Any:
+    return typer.Option(name, help=text, parser=read_span, metavar="SPAN", show_default=shown, rich_help_panel=EXPIRY)
+
+
+ExpireUnsealed = Annotated[
+    timedelta | None, _expiry("--expire-unsealed", "Give it up after so long without activity, before the seal.", "7d")
+]
+ExpireSealed = Annotated[timedelta | None, _expiry("--expire-sealed", "The same, after the seal.", "30d")]
+Tombstone = Annotated[
+    timedelta | None, _expiry("--tombstone", "For so long a late ack is answered `expired`, not `unknown`.", "30d")
+]
+AddId = Annotated[
+    str | None,
+    typer.Option("--add-id", help="A name for this call: repeated with it, it adds nothing.", metavar="NAME"),
+]
+CallId = Annotated[
+    str | None,
+    typer.Option("--call-id", help="A name for this call: repeated with it, it gets the same answer.", metavar="NAME"),
+]
+ItemIds = Annotated[list[str] | None, typer.Argument(metavar="ITEM...", help="Ids of items.", show_default=False)]
+ItemFile = Annotated[
+    typer.FileText | None,
+    typer.Option(
+        "--file",
+        help="Ids from a file, one a line, or groups as `add` prints them; - for standard input.",
+        encoding="utf-8",
+        errors="replace",
+    ),
+]
+Limit = Annotated[int, typer.Option("--limit", help="How many to show.", min=1, max=LONGEST_PAGE)]
+After = Annotated[
+    str | None, typer.Option("--after", help="Go on after this item, the last of the page before.", metavar="ITEM")
+]
+
+
+def labels_of(pairs: Sequence[str] | None) -> dict[str, str]:
+    """`["job=import", "day=monday"]` as a mapping; two values for one name are refused."""
+    labels: dict[str, str] = {}
+    for name, _, value in (pair.partition("=") for pair in pairs or ()):
+        if labels.setdefault(name, value) != value:
+            raise typer.BadParameter(
+                f"{name!r} is given twice, as {labels[name]!r} and {value!r}", param_hint="--label"
+            )
+    return labels
+
+
+def tolerated(text: str) -> int | None:
+    """`3` as a number, `any` as None."""
+    if text == "any":
+        return None
+    if not (text.isascii() and text.isdecimal()):
+        raise typer.BadParameter(f"expected a number of items, or any, got {text!r}", param_hint="--tolerate")
+    return int(text)
+
+
+# --- texts with several parts -----------------------------------------------------------------------------------------
 
 
 def names_of(columns: str) -> dict[str, str]:

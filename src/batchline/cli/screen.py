@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -13,8 +14,22 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
-__all__ = ["counts", "err", "forget_output", "live", "out", "plain", "say_json", "steps"]
+__all__ = [
+    "counts",
+    "err",
+    "forget_output",
+    "live",
+    "one_line",
+    "out",
+    "plain",
+    "say",
+    "say_json",
+    "say_lines",
+    "shares",
+    "steps",
+]
 
 out = Console()
 err = Console(stderr=True)
@@ -23,6 +38,32 @@ err = Console(stderr=True)
 def plain(text: str) -> str:
     """The text without its brackets being taken for colours."""
     return escape(text)
+
+
+def one_line(text: str) -> str:
+    """The text with its control characters written out: it stays on its line, and moves no cursor."""
+    if text.isprintable():
+        return text
+    return "".join(_written_out(character) for character in text)
+
+
+def _written_out(character: str) -> str:
+    # Cc: control characters; Cs: halves of a surrogate pair; Zl, Zp: ends of lines and paragraphs.
+    if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
+        return character.encode("unicode_escape").decode()
+    return character
+
+
+def say(text: str) -> None:
+    """A sentence on standard output, with its colours; never broken by us."""
+    out.print(text, highlight=False, soft_wrap=True)
+
+
+def say_lines(lines: Iterable[str]) -> None:
+    """Lines for a pipe, on standard output, as they are; any number of them."""
+    for line in lines:
+        sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def say_json(data: Mapping[str, Any]) -> None:
@@ -44,6 +85,21 @@ def counts(title: str, rows: Mapping[str, int]) -> Table:
         bar = Bar(size=total, begin=0, end=count, width=30, color="yellow" if place else "green")
         table.add_row(plain(name), f"[bold]{count:>12,}[/]", f"{count / total:>7.2%}", bar)
     return table
+
+
+def shares(parts: Iterable[tuple[int, str, str]], width: int) -> Text:
+    """A bar of counts, each with its character and colour. What is there at all has a cell, however small its share."""
+    there = [part for part in parts if part[0] > 0]
+    total = sum(count for count, _, _ in there)
+    cells = [max(1, count * width // total) for count, _, _ in there]
+    if cells:
+        # The largest takes what the rounding left, or gives what the small ones took.
+        largest = max(range(len(there)), key=lambda place: there[place][0])
+        cells[largest] += width - sum(cells)
+    bar = Text(no_wrap=True)
+    for (_, character, colour), length in zip(there, cells, strict=True):
+        bar.append(character * length, colour)
+    return bar
 
 
 @contextmanager

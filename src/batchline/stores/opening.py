@@ -4,14 +4,14 @@ from batchline.errors import InvalidStore, did_you_mean
 from batchline.stores.address import EXAMPLES, Address, read_address
 from batchline.stores.store import Store
 
-__all__ = ["open_store"]
+__all__ = ["find_store", "open_store"]
 
 SCHEMES = ("memory", "sqlite", "postgresql", "mysql")
 
 
 def open_store(url: str, *, migrate: bool = True) -> Store:
     """Open the store of an address, and bring its schema up to date; or, without `migrate`, refuse an older one."""
-    store = _store(read_address(url))
+    store = find_store(read_address(url))
     try:
         if migrate:
             store.migrate()
@@ -23,8 +23,8 @@ def open_store(url: str, *, migrate: bool = True) -> Store:
     return store
 
 
-def _store(address: Address) -> Store:
-    """Drivers take their time to load, so only the one that is needed is."""
+def find_store(address: Address) -> Store:
+    """The store of an address, whatever its schema. Drivers take their time to load: only the one needed is."""
     if address.scheme == "memory":
         from batchline.stores.memory import MemoryStore
 
