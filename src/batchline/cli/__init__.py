@@ -44,10 +44,6 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:
-        # The reader, `head` for instance, has seen enough.
-        screen.forget_output()
-        sys.exit(0)
 
 
 def _said(error: BatchlineError | ModuleNotFoundError) -> str:

@@ -196,7 +196,7 @@ CallId = Annotated[
     str | None,
     typer.Option("--call-id", help="A name for this call: repeated with it, it gets the same answer.", metavar="NAME"),
 ]
-ItemIds = Annotated[list[str] | None, typer.Argument(metavar="ITEM...", help="Ids of items.", show_default=False)]
+ItemIds = Annotated[list[str] | None, typer.Argument(metavar="ITEM", help="Ids of items.", show_default=False)]
 ItemFile = Annotated[
     typer.FileText | None,
     typer.Option(

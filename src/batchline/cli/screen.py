@@ -31,7 +31,17 @@ __all__ = [
     "steps",
 ]
 
-out = Console()
+
+class Screen(Console):
+    """Where people read; a reader that has seen enough, `head` for instance, is no error."""
+
+    def on_broken_pipe(self) -> None:
+        """End well."""
+        forget_output()
+        raise SystemExit(0)
+
+
+out = Screen()
 err = Console(stderr=True)
 
 
@@ -61,14 +71,17 @@ def say(text: str) -> None:
 
 def say_lines(lines: Iterable[str]) -> None:
     """Lines for a pipe, on standard output, as they are; any number of them."""
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    try:
+        for line in lines:
+            sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        out.on_broken_pipe()
 
 
 def say_json(data: Mapping[str, Any]) -> None:
     """Data for a program, on standard output; moments in ISO-8601."""
-    sys.stdout.write(json.dumps(data, indent=2, default=_iso) + "\n")
+    say_lines([json.dumps(data, indent=2, default=_iso)])
 
 
 def _iso(value: object) -> str:
