@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import islice
 from operator import itemgetter
 from typing import Final
 
@@ -184,9 +185,9 @@ class Tracker:
             found = _alive(rows, fanout)
             # One more than needed: of the first group there may be nothing left after the cursor.
             groups = rows.pending_groups(found.number, cursor[0], limit + 1)
-            return [_item_id(found, *place) for place in _places(groups, cursor)]
+            return [_item_id(found, *place) for place in islice(_places(groups, cursor), limit)]
 
-        return self._store.read(read)[:limit]
+        return self._store.read(read)
 
     def failed_items(self, fanout: str, *, limit: int = 100, after: str | None = None) -> list[FailedItem]:
         """The items that failed, with their reasons, in order; `after` is the id of the last of the page before."""
@@ -200,10 +201,10 @@ class Tracker:
             reasons = {place: one for one in failures for place in _places([(one.slot, one.bits)], cursor)}
             return [
                 FailedItem(_item_id(found, *place), one.reason, moment_of(one.at_us))
-                for place, one in sorted(reasons.items(), key=itemgetter(0))
+                for place, one in sorted(reasons.items(), key=itemgetter(0))[:limit]
             ]
 
-        return self._store.read(read)[:limit]
+        return self._store.read(read)
 
     def expire(self, fanout: str) -> ExpireOutcome:
         """Give a fanout up now, whatever its activity; a late ack is answered `expired`."""

@@ -152,7 +152,8 @@ class SqlTrackerRows:
         """Fanouts by number, each with its number."""
         # A condition not asked for is left out of the query, so that the index of another can be used.
         conditions = [f"where_{name}" for name in ("state", "opened_before_us", "parent") if _asked(listing, name)]
-        query = " ".join(["list_labelled" if listing.labels else "list_fanouts", *conditions, "list_page"])
+        begin, end = ("list_labelled", "labelled_page") if listing.labels else ("list_fanouts", "list_page")
+        query = " ".join([begin, *conditions, end])
         name, value = listing.labels[0] if listing.labels else ("", "")
         records = self._session.records(
             query,

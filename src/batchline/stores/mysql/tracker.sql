@@ -172,21 +172,25 @@ AND f.parent = :parent;
 -- list_page: In the order in which they were opened.
 ORDER BY f.number LIMIT :limit;
 
+-- labelled_page: As list_page, in the order in which the index of labels has them.
+ORDER BY l.fanout LIMIT :limit;
+
 -- pending_groups: Groups with pending items, in order, from a slot on.
+-- The index gives the adds in order, and each its groups: with an ORDER BY, all would be read and sorted first.
 SELECT g.slot, g.bits
-FROM batchline_adds AS a
+FROM batchline_adds AS a FORCE INDEX (batchline_adds_fanout)
 STRAIGHT_JOIN batchline_item_groups AS g
     ON g.slot >= GREATEST(a.number << 18, :from_slot) AND g.slot < (a.number + 1) << 18
 WHERE a.fanout = :fanout AND a.number >= :from_slot >> 18
-ORDER BY g.slot LIMIT :limit;
+LIMIT :limit;
 
--- failures: What failed, in order, from a slot on.
+-- failures: What failed, in order, from a slot on; as above.
 SELECT x.slot, x.bits, x.reason, x.at_us
-FROM batchline_adds AS a
+FROM batchline_adds AS a FORCE INDEX (batchline_adds_fanout)
 STRAIGHT_JOIN batchline_failures AS x
     ON x.slot >= GREATEST(a.number << 18, :from_slot) AND x.slot < (a.number + 1) << 18
 WHERE a.fanout = :fanout AND a.number >= :from_slot >> 18
-ORDER BY x.slot, x.bits LIMIT :limit;
+LIMIT :limit;
 
 -- due_fanouts: Fanouts that expiry is to look at.
 SELECT number FROM batchline_fanouts WHERE due_us <= :now_us ORDER BY due_us LIMIT :limit;

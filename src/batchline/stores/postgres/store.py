@@ -22,6 +22,7 @@ from batchline.stores.tracking import Finished
 try:
     import psycopg
     from psycopg.conninfo import make_conninfo
+    from psycopg.types.numeric import Int8Dumper
 except ModuleNotFoundError as error:
     raise MissingExtra("postgresql:// needs psycopg: pip install 'batchline[postgres]'") from error
 
@@ -116,7 +117,10 @@ class PostgresDriver:
     def connect(self) -> "psycopg.Connection[Any]":
         """A new connection, without a transaction of its own."""
         with self._translated():
-            return psycopg.connect(self._info, autocommit=True)
+            connection = psycopg.connect(self._info, autocommit=True)
+            # One type for every number: otherwise each mixture of small and large ones is a statement of its own.
+            connection.adapters.register_dumper(int, Int8Dumper)
+            return connection
 
     def close(self, connection: "psycopg.Connection[Any]") -> None:
         """End a connection."""

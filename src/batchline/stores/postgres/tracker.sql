@@ -84,13 +84,12 @@ ORDER BY (c ->> 0)::integer
 ON CONFLICT (fanout, shard) DO UPDATE
 SET pending = s.pending + excluded.pending, active_us = greatest(s.active_us, excluded.active_us);
 
--- hold_shards: Counters, locked in order until the transaction ends.
+-- hold_shards: Counters, locked in the order given until the transaction ends.
 SELECT s.fanout, s.shard, s.pending, s.active_us
-FROM batchline_shards AS s
-JOIN (SELECT (w ->> 0)::bigint AS fanout, (w ->> 1)::integer AS shard FROM json_array_elements(:shards::json) AS w) AS w
-    ON s.fanout = w.fanout AND s.shard = w.shard
-ORDER BY s.fanout, s.shard
-FOR UPDATE OF s;
+FROM json_array_elements(:shards::json) AS w
+CROSS JOIN LATERAL (
+    SELECT * FROM batchline_shards WHERE fanout = (w ->> 0)::bigint AND shard = (w ->> 1)::integer FOR UPDATE
+) AS s;
 
 -- write_shards: New counts.
 UPDATE batchline_shards AS s SET pending = (w ->> 2)::bigint, active_us = (w ->> 3)::bigint
@@ -141,6 +140,9 @@ AND f.parent = :parent;
 
 -- list_page: In the order in which they were opened.
 ORDER BY f.number LIMIT :limit;
+
+-- labelled_page: As list_page, in the order in which the index of labels has them.
+ORDER BY l.fanout LIMIT :limit;
 
 -- pending_groups: Groups with pending items, in order, from a slot on.
 SELECT g.slot, g.bits

@@ -140,6 +140,9 @@ AND f.parent = :parent;
 -- list_page: In the order in which they were opened.
 ORDER BY f.number LIMIT :limit;
 
+-- labelled_page: As list_page, in the order in which the index of labels has them.
+ORDER BY l.fanout LIMIT :limit;
+
 -- pending_groups: Groups with pending items, in order, from a slot on.
 SELECT g.slot, g.bits
 FROM batchline_adds AS a
