@@ -20,6 +20,8 @@ class Store(ABC):
 
     #: The address it was opened with, without a password.
     url: str
+    #: The address as it was given, with the password: to be handed to other processes, never to be shown.
+    address: str = ""
     #: Where its SQL is, below `stores/`.
     room: str
 

@@ -30,6 +30,7 @@ __all__ = [
     "open_fanout",
     "seal_fanout",
     "tell_parent",
+    "told",
 ]
 
 #: The item that stands for a child is the only one of its group.
@@ -152,13 +153,13 @@ def seal_fanout(rows: TrackerRows, fanout: str, now_us: int, call_id: str) -> li
     held = held_fanout(rows, one_fanout(rows, fanout).number)
     if held.sealed_us is not None:
         held.check_alive()
-        return _told(rows, call_id)
+        return told(rows, call_id)
     ending = held.seal(now_us, call_id)
     rows.write_fanout(held)
     return [] if ending is None else [ending, *tell_parent(rows, held, ending, now_us, call_id)]
 
 
-def _told(rows: TrackerRows, call_id: str) -> list[Ending]:
+def told(rows: TrackerRows, call_id: str) -> list[Ending]:
     """What an earlier attempt of the same call was told, if there was one."""
     return [Ending(fanout.id, fanout.state) for fanout in rows.told(call_id)]
 
@@ -180,7 +181,7 @@ def finish_items(rows: TrackerRows, asked: Sequence[Asked], reason: str | None, 
         finished.errors += _explain(rows, refused, adds)
     changes = _clear_bits(valid, adds, bits, finished)
     if not changes:
-        finished.endings = _told(rows, call_id)
+        finished.endings = told(rows, call_id)
         return finished
     finished.endings = _write(rows, changes, bits, adds, reason, now_us, call_id)
     return finished
