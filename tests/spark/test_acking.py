@@ -24,7 +24,7 @@ from batchline.spark.acking import AckTask, _combined
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +38,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def frame(spark: SparkSession, items: list[str | None], column: str = "item") -> DataFrame:
+def frame(spark: SparkSession, items: Sequence[str | None], column: str = "item") -> DataFrame:
     return spark.createDataFrame([(item,) for item in items], f"`{column}` string").repartition(3)
 
 

@@ -86,7 +86,8 @@ def open_fanout(rows: TrackerRows, new: NewFanout, now_us: int) -> FanoutStatus:
 
 
 def _join_parent(rows: TrackerRows, parent: Fanout, number: int, fanout: str, now_us: int) -> None:
-    added = _add(rows, parent, 1, f"child {fanout}", number, now_us)
+    # With a tab, which no name that a user chooses can have.
+    added = _add(rows, parent, 1, f"child\t{fanout}", number, now_us)
     child = held_fanout(rows, number)
     child.parent_slot = slot_of(added.number, 0)
     rows.write_fanout(child)
