@@ -10,7 +10,7 @@ On disks that are waited for, single acks would all be slower, and nearer to eac
 import random
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Protocol
@@ -68,7 +68,8 @@ class Ours:
     """The tracker, with one fanout of whole groups but for the last."""
 
     def __init__(self, url: str):
-        self._tracker = Tracker(open_store(url))
+        self._store = open_store(url)
+        self._tracker = Tracker(self._store)
         self._fanout = ""
         self._groups: list[Any] = []
 
@@ -111,8 +112,11 @@ class Ours:
 
     def status(self) -> int:
         """Ask for the status."""
-        pending: int = self._tracker.status(self._fanout).pending
-        return pending
+        return self._tracker.status(self._fanout).pending
+
+    def close(self) -> None:
+        """Close the store."""
+        self._store.close()
 
 
 def _random_mask(draw: random.Random, mask: int, share: float) -> int:
@@ -140,7 +144,8 @@ class Rows:
 def contender(name: str, database: str, url: str) -> Iterator[Contender]:
     """Ours or the peer, in an empty database."""
     if name == OURS:
-        yield Ours(url)
+        with closing(Ours(url)) as ours:
+            yield ours
     else:
         with row_table(database, url) as table:
             yield Rows(table)
