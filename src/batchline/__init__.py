@@ -3,26 +3,41 @@
 Every stage stands alone; the names below are the library's public face.
 """
 
+from batchline.core.ack import AckOutcome, ItemError, SealOutcome
 from batchline.core.batch import Batch, CloseReason, Verdict
 from batchline.core.batch_rules import BatchRules
 from batchline.core.batcher import EventTimeBatcher
+from batchline.core.expiry_rules import ExpiryRules
+from batchline.core.fanout import FanoutStatus
+from batchline.core.item_group import ItemGroup
 from batchline.core.measurement import Measurement
 from batchline.core.pack_rules import PackRules
 from batchline.core.packer import pack
 from batchline.core.parcel import Packed, Parcel
 from batchline.errors import BatchlineError
+from batchline.runtime.tracker import Tracker
+from batchline.stores import Store, open_store
 
 __all__ = [
+    "AckOutcome",
     "Batch",
     "BatchRules",
     "BatchlineError",
     "CloseReason",
     "EventTimeBatcher",
+    "ExpiryRules",
+    "FanoutStatus",
+    "ItemError",
+    "ItemGroup",
     "Measurement",
     "PackRules",
     "Packed",
     "Parcel",
+    "SealOutcome",
+    "Store",
+    "Tracker",
     "Verdict",
+    "open_store",
     "pack",
 ]
 

@@ -22,7 +22,7 @@
     │   ├── UnknownItem           the group has fewer items
     │   └── ChildItem             the item stands for a child, and is done when that is
     ├── StoreError            what keeps state, and its troubles
-    │   ├── StoreUnavailable      it does not answer; the call can be repeated
+    │   ├── StoreUnavailable      it does not answer; the call can be repeated, unless an estimate counts
     │   └── SchemaMismatch        its tables are of another version than this program's
     └── MissingExtra          a part that is not installed
 
@@ -152,7 +152,7 @@ class StoreError(BatchlineError):
 
 
 class StoreUnavailable(StoreError):
-    """The store does not answer; the call can be repeated without harm."""
+    """The store does not answer; the call can be repeated without harm, except where an estimate is counted."""
 
 
 class SchemaMismatch(StoreError):

@@ -6,7 +6,7 @@ from datetime import timedelta
 from batchline.core.moment import LONGEST_SPAN_US, span_us
 from batchline.errors import InvalidRules
 
-__all__ = ["ExpiryRules"]
+__all__ = ["ExpiryRules", "check_span"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class ExpiryRules:
 
     def __post_init__(self) -> None:
         for name in ("unsealed", "sealed", "tombstone"):
-            _check_span(name, getattr(self, name))
+            check_span(name, getattr(self, name))
 
     @property
     def unsealed_us(self) -> int:
@@ -40,7 +40,8 @@ class ExpiryRules:
         return span_us(self.tombstone)
 
 
-def _check_span(name: str, span: object) -> None:
+def check_span(name: str, span: object) -> None:
+    """A span in which a fanout can be kept is longer than nothing and at most a century; else InvalidRules."""
     if not isinstance(span, timedelta):
         raise InvalidRules(f"{name} must be a timedelta, got {span!r} ({type(span).__name__})")
     if not 1 <= span_us(span) <= LONGEST_SPAN_US:

@@ -16,10 +16,10 @@ from typing import Final
 
 __all__ = [
     "GROUP_SIZE",
-    "ItemGroup",
     "MOST_ITEMS",
     "SALT_BITS",
     "SHARDS",
+    "ItemGroup",
     "add_of",
     "count_per_shard",
     "full_mask",

@@ -1,0 +1,338 @@
+"""Stage 3: is everything that came out of one event done? Answered exactly, and told exactly once."""
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import islice
+from operator import itemgetter
+from typing import Final
+
+from batchline.core.ack import AckOutcome, Asked, Item, SealOutcome, collect_items
+from batchline.core.expiry_rules import ExpiryRules
+from batchline.core.fanout import STATES, Ending, Fanout, FanoutStatus, NewFanout, State
+from batchline.core.item_group import (
+    GROUP_SIZE,
+    MOST_ITEMS,
+    SALT_BITS,
+    ItemGroup,
+    group_id,
+    indexes_of,
+    item_groups,
+)
+from batchline.core.moment import moment_of, span_us
+from batchline.core.name import check_name, reason_text
+from batchline.errors import InvalidCount, InvalidInput, InvalidName, UnknownFanout, check_choice
+from batchline.runtime.clock import now_us
+from batchline.stores.expiring import Looked, clear_fanout, expire_fanout, look_at
+from batchline.stores.store import Store
+from batchline.stores.tracker_rows import Failure, Listing, TrackerRows
+from batchline.stores.tracking import Finished, add_items, finish_items, one_fanout, open_fanout, seal_fanout
+
+__all__ = ["ExpireOutcome", "FailedItem", "FanoutPage", "Tracker"]
+
+#: Groups that one transaction takes on: a larger call is several, each of them whole.
+GROUPS_AT_ONCE: Final = 10_000
+LONGEST_PAGE: Final = 100_000
+#: What is read beyond a page: the rest of a group before it, and one that may not be whole.
+ROOM: Final = 2 * GROUP_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class FailedItem:
+    """An item that failed for good."""
+
+    id: str
+    reason: str
+    failed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FanoutPage:
+    """Some fanouts, and where the next page begins; None if this is the last."""
+
+    fanouts: tuple[FanoutStatus, ...]
+    next: int | None
+
+
+@dataclass(slots=True)
+class ExpireOutcome:
+    """What a step of expiry did."""
+
+    #: Ids of the fanouts that became tombstones.
+    expired: list[str] = field(default_factory=list)
+    #: Ids of the tombstones that went.
+    removed: list[str] = field(default_factory=list)
+    #: Ids of the parents that this call, and no other, completed or made fail.
+    completed: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    #: Whether there is more to do at this moment.
+    more: bool = False
+
+    def take(self, looked: Looked) -> None:
+        """Add what a look at one fanout led to."""
+        self.expired += [looked.expired] if looked.expired else []
+        self.removed += [looked.removed] if looked.removed else []
+        self.completed += _ended(looked.endings, "complete")
+        self.failed += _ended(looked.endings, "failed")
+
+
+class Tracker:
+    """Fanouts in a store. Any number of trackers, in any number of processes, work on one store."""
+
+    def __init__(self, store: Store, *, expiry: ExpiryRules | None = None, clock: Callable[[], int] = now_us):
+        """A tracker on a store; `expiry` holds for fanouts that are opened without rules of their own."""
+        self._store = store
+        self._expiry = expiry or ExpiryRules()
+        self._now_us = clock
+
+    def open(
+        self,
+        id: str | None = None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        parent: str | None = None,
+        tolerate: int | None = 0,
+        expiry: ExpiryRules | None = None,
+    ) -> FanoutStatus:
+        """Open a fanout, with an id of yours or one made here. Opening it again in the same way changes nothing.
+
+        With a `parent` it counts as one item of that, done when this one is complete. More failed items than
+        `tolerate` make it fail; None tolerates any number.
+        """
+        rules = expiry or self._expiry
+        new = NewFanout(
+            id=check_name("the id of a fanout", id) if id is not None else secrets.token_hex(16),
+            salt=secrets.randbits(SALT_BITS),
+            parent=None if parent is None else check_name("the id of a parent", parent),
+            tolerate=_check_tolerate(tolerate),
+            labels=_check_labels(labels or {}),
+            unsealed_for_us=rules.unsealed_us,
+            sealed_for_us=rules.sealed_us,
+            tombstone_for_us=rules.tombstone_us,
+        )
+        return self._store.transact(lambda rows: open_fanout(rows, new, self._now_us()))
+
+    def add(self, fanout: str, count: int, *, add_id: str | None = None) -> list[ItemGroup]:
+        """Add items, and answer their groups, 64 to a group. With an `add_id` used before: the same groups again."""
+        check_name("the id of a fanout", fanout)
+        _check_count(count)
+        # One of our own, so that repeating it after a lost connection adds nothing twice.
+        named = secrets.token_hex(8) if add_id is None else check_name("add_id", add_id)
+        added = self._store.transact(lambda rows: add_items(rows, fanout, count, named, self._now_us()))
+        return item_groups(fanout, added.number, added.salt, added.count)
+
+    def seal(self, fanout: str, *, call_id: str | None = None) -> SealOutcome:
+        """Take no more items. `completed` is true for the one call that made the fanout complete.
+
+        Who repeats a call after a lost answer with the same `call_id` gets the same answer.
+        """
+        check_name("the id of a fanout", fanout)
+        call = _call(call_id)
+        endings = self._store.transact(lambda rows: seal_fanout(rows, fanout, self._now_us(), call))
+        completed, failed = _ended(endings, "complete"), _ended(endings, "failed")
+        parents = tuple(one for one in completed if one != fanout)
+        return SealOutcome(fanout, fanout in completed, parents, tuple(failed))
+
+    def ack(self, items: Iterable[Item], *, call_id: str | None = None) -> AckOutcome:
+        """Acknowledge items, by their ids or as (group, mask), in any order and any number of times.
+
+        What is no item of a fanout is an error of its own; the rest counts. Who repeats a call after a lost answer
+        with the same `call_id` is told the same completions.
+        """
+        return self._finish(items, None, call_id)
+
+    def fail(self, items: Iterable[Item], reason: object, *, call_id: str | None = None) -> AckOutcome:
+        """Give items up for good: they are done, counted and listed apart."""
+        return self._finish(items, reason_text(reason), call_id)
+
+    def _finish(self, items: Iterable[Item], reason: str | None, call_id: str | None) -> AckOutcome:
+        if isinstance(items, str):
+            raise InvalidInput(f"expected a list of items, got the text {items[:300]!r}")
+        collected = collect_items(items)
+        asked, call = collected.asked, _call(call_id)
+        parts = [self._part(part, reason, call) for part in _parts(asked)]
+        endings = list(dict.fromkeys(ending for part in parts for ending in part.endings))
+        return AckOutcome(
+            changed=sum(part.changed for part in parts),
+            repeated=collected.repeated + sum(part.repeated for part in parts),
+            completed=tuple(_ended(endings, "complete")),
+            failed=tuple(_ended(endings, "failed")),
+            errors=(*collected.errors, *(error for part in parts for error in part.errors)),
+        )
+
+    def _part(self, asked: list[Asked], reason: str | None, call: str) -> Finished:
+        if len(asked) == 1 and reason is None:
+            return self._store.ack_group(asked[0], self._now_us(), call)
+        return self._store.transact(lambda rows: finish_items(rows, asked, reason, self._now_us(), call))
+
+    def status(self, fanout: str) -> FanoutStatus:
+        """What is known of a fanout; its counts are exact, and cost the same for any number of items."""
+        check_name("the id of a fanout", fanout)
+        found = self._store.read(lambda rows: rows.status(fanout))
+        if found is None:
+            raise UnknownFanout(f"no fanout {fanout!r} is open")
+        return found
+
+    def pending_items(self, fanout: str, *, limit: int = 100, after: str | None = None) -> list[str]:
+        """The ids of pending items, in order; `after` is the last of the page before."""
+        check_name("the id of a fanout", fanout)
+        _check_limit(limit)
+        cursor = _cursor(after)
+
+        def read(rows: TrackerRows) -> list[str]:
+            found = _alive(rows, fanout)
+            # One more than needed: of the first group there may be nothing left after the cursor.
+            groups = rows.pending_groups(found.number, cursor[0], limit + 1)
+            return [_item_id(found, *place) for place in islice(_places(groups, cursor), limit)]
+
+        return self._store.read(read)
+
+    def failed_items(self, fanout: str, *, limit: int = 100, after: str | None = None) -> list[FailedItem]:
+        """The items that failed, with their reasons, in order; `after` is the id of the last of the page before."""
+        check_name("the id of a fanout", fanout)
+        _check_limit(limit)
+        cursor = _cursor(after)
+
+        def read(rows: TrackerRows) -> list[FailedItem]:
+            found = _alive(rows, fanout)
+            failures = _whole_slots(rows.failures(found.number, cursor[0], limit + ROOM), limit + ROOM)
+            reasons = {place: one for one in failures for place in _places([(one.slot, one.bits)], cursor)}
+            return [
+                FailedItem(_item_id(found, *place), one.reason, moment_of(one.at_us))
+                for place, one in sorted(reasons.items(), key=itemgetter(0))[:limit]
+            ]
+
+        return self._store.read(read)
+
+    def expire(self, fanout: str) -> ExpireOutcome:
+        """Give a fanout up now, whatever its activity; a late ack is answered `expired`."""
+        check_name("the id of a fanout", fanout)
+        outcome, call = ExpireOutcome(), _call(None)
+        looked = self._store.transact(lambda rows: expire_fanout(rows, fanout, self._now_us(), call))
+        outcome.take(looked)
+        outcome.more = looked.to_clear
+        return outcome
+
+    def expire_due(self, limit: int = 100) -> ExpireOutcome:
+        """One step of expiry, by any instance at any time: look at up to `limit` fanouts that may be due.
+
+        Of the items of an expired fanout, a bounded number goes in each step.
+        """
+        _check_limit(limit)
+        moment_us, call = self._now_us(), _call(None)
+        numbers = self._store.read(lambda rows: rows.due_fanouts(moment_us, limit))
+        outcome = ExpireOutcome(more=len(numbers) == limit)
+        for number in numbers:
+            looked = self._store.transact(partial(look_at, number=number, now_us=moment_us, call_id=call))
+            outcome.take(looked)
+            if looked.to_clear:
+                outcome.more |= not self._store.transact(partial(clear_fanout, number=number))
+        return outcome
+
+    def list(
+        self,
+        *,
+        state: State | None = None,
+        labels: Mapping[str, str] | None = None,
+        older_than: timedelta | None = None,
+        parent: str | None = None,
+        after: int | None = None,
+        limit: int = 100,
+    ) -> FanoutPage:
+        """Fanouts that meet all conditions, oldest first, a page at a time: `after` is the `next` of the page before.
+
+        `older_than` is counted from when they were opened.
+        """
+        if state is not None:
+            check_choice("state", state, STATES, InvalidInput)
+        wanted = tuple(_check_labels(labels or {}).items())
+        before_us = None if older_than is None else self._now_us() - span_us(older_than)
+        _check_limit(limit)
+
+        def page(number: int | None) -> Listing:
+            return Listing(after or 0, limit + 1, state, wanted, before_us, number)
+
+        found = self._store.read(
+            lambda rows: rows.list_fanouts(page(None if parent is None else one_fanout(rows, parent).number))
+        )
+        shown = found[:limit]
+        return FanoutPage(tuple(status for _, status in shown), shown[-1][0] if len(found) > limit else None)
+
+
+def _alive(rows: TrackerRows, fanout: str) -> Fanout:
+    found = one_fanout(rows, fanout)
+    found.check_alive()
+    return found
+
+
+def _call(call_id: str | None) -> str:
+    """The id of a call: chosen, or one of our own, for repeating it after a lost connection."""
+    return secrets.token_hex(8) if call_id is None else check_name("call_id", call_id)
+
+
+def _ended(endings: Iterable[Ending], state: State) -> list[str]:
+    return [ending.fanout for ending in endings if ending.state == state]
+
+
+def _parts(asked: list[Asked]) -> Iterator[list[Asked]]:
+    """Pieces in the order of slots, so that neighbours are written together."""
+    ordered = sorted(asked, key=lambda one: one.slot) if len(asked) > 1 else asked
+    return (ordered[first : first + GROUPS_AT_ONCE] for first in range(0, len(ordered), GROUPS_AT_ONCE))
+
+
+def _places(groups: Iterable[tuple[int, int]], cursor: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """The slot and index of each bit that is set, after the cursor."""
+    return ((slot, index) for slot, bits in groups for index in indexes_of(bits) if (slot, index) > cursor)
+
+
+def _item_id(fanout: Fanout, slot: int, index: int) -> str:
+    return f"{fanout.id}:{group_id(slot, fanout.salt)}:{index}"
+
+
+def _whole_slots(failures: list[Failure], asked: int) -> list[Failure]:
+    """Without the last slot, if there may be more of it than was read."""
+    if len(failures) < asked:
+        return failures
+    return [failure for failure in failures if failure.slot != failures[-1].slot]
+
+
+def _cursor(after: str | None) -> tuple[int, int]:
+    """The slot and index of an item id; before all without one."""
+    if after is None:
+        return (0, -1)
+    collected = collect_items([after])
+    if not collected.asked:
+        raise collected.errors[0].error
+    (asked,) = collected.asked
+    return (asked.slot, asked.mask.bit_length() - 1)
+
+
+def _check_count(count: object) -> None:
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise InvalidCount(f"expected a number of items, got {count!r} ({type(count).__name__})")
+    if not 1 <= count <= MOST_ITEMS:
+        raise InvalidCount(f"expected 1 to {MOST_ITEMS:,} items in one call, got {count:,}")
+
+
+def _check_limit(limit: object) -> None:
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= LONGEST_PAGE:
+        raise InvalidCount(f"limit must be a whole number from 1 to {LONGEST_PAGE:,}, got {limit!r}")
+
+
+def _check_tolerate(tolerate: object) -> int | None:
+    if tolerate is None:
+        return None
+    if not isinstance(tolerate, int) or isinstance(tolerate, bool) or not 0 <= tolerate < 2**63:
+        raise InvalidCount(f"tolerate must be a whole number from 0 on, or None for any number, got {tolerate!r}")
+    return tolerate
+
+
+def _check_labels(labels: object) -> dict[str, str]:
+    if not isinstance(labels, Mapping):
+        raise InvalidName(f"labels must map names to values, got {labels!r}")
+    for name, value in labels.items():
+        check_name("the name of a label", name)
+        check_name(f"the value of the label {name!r}", value)
+    return dict(sorted(labels.items()))

@@ -1,0 +1,51 @@
+"""Migrations: numbered `.sql` files, each run once, in order, by whoever comes first."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from batchline.errors import SchemaMismatch
+
+__all__ = ["Migration", "missing_migrations", "read_migrations", "statements_of"]
+
+NAME: Final = re.compile(r"(\d{4})_(\w+)\.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema."""
+
+    number: int
+    name: str
+    sql: str
+
+
+@cache
+def read_migrations(room: str) -> tuple[Migration, ...]:
+    """The migrations in `stores/<room>/migrations/`, in order."""
+    found = (
+        Migration(int(match[1]), file.name.removesuffix(".sql"), file.read_text(encoding="utf-8"))
+        for file in (files("batchline.stores") / room / "migrations").iterdir()
+        if (match := NAME.fullmatch(file.name))
+    )
+    return tuple(sorted(found, key=lambda migration: migration.number))
+
+
+def missing_migrations(room: str, version: int) -> tuple[Migration, ...]:
+    """What a schema of this version lacks; raises SchemaMismatch if it is newer than this program."""
+    known = read_migrations(room)
+    newest = known[-1].number
+    if version > newest:
+        raise SchemaMismatch(
+            f"the store's schema has version {version}, this program knows versions up to {newest}: "
+            "use the Batchline that made it, or a newer one"
+        )
+    return tuple(migration for migration in known if migration.number > version)
+
+
+def statements_of(migration: Migration) -> list[str]:
+    """Its statements one by one; no statement of ours has a semicolon in a text."""
+    without_comments = re.sub(r"--.*$", "", migration.sql, flags=re.MULTILINE)
+    return [statement.strip() for statement in without_comments.split(";") if statement.strip()]

@@ -1,0 +1,226 @@
+"""A store in MariaDB (from 10.6 on) or MySQL (from 8.0.16 on)."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final, TypeVar
+
+from batchline.core.ack import Asked
+from batchline.core.fanout import Ending
+from batchline.core.item_group import shard_of
+from batchline.core.moment import span_of
+from batchline.errors import InvalidStore, MissingExtra, StoreError
+from batchline.stores.address import Address
+from batchline.stores.connections import CONNECTIONS, PATIENCE, Busy, Connections, Lost
+from batchline.stores.migrations import missing_migrations, statements_of
+from batchline.stores.queries import pyformat_style, read_queries
+from batchline.stores.sql_session import SqlSession
+from batchline.stores.sql_tracker import SqlTrackerRows, signed
+from batchline.stores.store import Store
+from batchline.stores.tracker_rows import TrackerRows
+from batchline.stores.tracking import Finished
+
+try:
+    import pymysql
+    from pymysql.constants import CLIENT, CR, ER
+except ModuleNotFoundError as error:
+    raise MissingExtra("mysql:// needs PyMySQL: pip install 'batchline[mysql]'") from error
+
+__all__ = ["MysqlStore"]
+
+T = TypeVar("T")
+BUSY_CODES: Final = (ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT)
+LOST_CODES: Final = (
+    CR.CR_SERVER_GONE_ERROR,
+    CR.CR_SERVER_LOST,
+    CR.CR_CONN_HOST_ERROR,
+    CR.CR_CONNECTION_ERROR,
+    ER.SERVER_SHUTDOWN,
+    ER.CON_COUNT_ERROR,
+    1927,  # MariaDB: the connection was killed
+)
+#: How long a process waits for another that migrates.
+MIGRATING_S: Final = 300
+
+
+class MysqlStore(Store):
+    """`mysql://user:password@host:port/name`, with the options `connections` and `patience`."""
+
+    room = "mysql"
+
+    def __init__(self, address: Address):
+        address.check_options(("connections", "patience"))
+        self.url = address.shown
+        most = address.option("connections", CONNECTIONS, int)
+        patience = address.option("patience", PATIENCE, span_of)
+        self._connections = Connections(MysqlDriver(address), most, patience.total_seconds())
+
+    def transact(self, work: Callable[[TrackerRows], T]) -> T:
+        """Do the work between BEGIN and COMMIT, at READ COMMITTED."""
+
+        def within(connection: Any) -> T:
+            connection.begin()
+            answer = work(SqlTrackerRows(_session(connection)))
+            connection.commit()
+            return answer
+
+        return self._connections.transact(within)
+
+    def read(self, work: Callable[[TrackerRows], T]) -> T:
+        """Do the work, each query on what is there at its moment."""
+        return self._connections.transact(lambda connection: work(SqlTrackerRows(_session(connection))))
+
+    def ack_group(self, asked: Asked, now_us: int, call_id: str) -> Finished:
+        """Acknowledge items of one group in one round trip, if all of them were pending and there is no parent."""
+        count = asked.mask.bit_count()
+        values = {
+            "slot": asked.slot,
+            "salt": asked.salt,
+            "mask": signed(asked.mask),
+            "fanout": asked.fanout,
+            "shard": shard_of(asked.slot),
+            "count": count,
+            "now_us": now_us,
+            "call_id": call_id,
+        }
+        found = self._connections.transact(lambda connection: _session(connection).last_rows("ack_group", **values))
+        ((fanout, ended, told_to),) = found
+        if fanout is None:
+            return super().ack_group(asked, now_us, call_id)
+        return Finished(count, 0, [Ending(ended, "complete")] if ended and told_to == call_id else [])
+
+    def version(self) -> int:
+        """The number of the newest migration that its schema has seen."""
+        return self._connections.transact(_version)
+
+    def migrate(self) -> list[str]:
+        """Bring the schema up to date while no other process does."""
+        return self._connections.transact(_migrate)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connections.close()
+
+
+class MysqlDriver:
+    """How connections are opened, and work is done on one."""
+
+    def __init__(self, address: Address):
+        if not address.path:
+            raise InvalidStore(f"expected mysql://user:password@host/name, got {address.shown} without a name")
+        self._where = address.shown
+        self._place: dict[str, Any] = {
+            "host": address.host or "127.0.0.1",
+            "port": address.port or 3306,
+            "user": address.user,
+            "password": address.password or "",
+            "database": address.path,
+        }
+
+    def connect(self) -> Any:
+        """A new connection, without a transaction of its own."""
+        with self._translated():
+            return pymysql.connect(
+                **self._place,
+                autocommit=True,
+                charset="utf8mb4",
+                connect_timeout=10,
+                client_flag=CLIENT.MULTI_STATEMENTS,
+                init_command="SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            )
+
+    def close(self, connection: Any) -> None:
+        """End a connection."""
+        with suppress(pymysql.Error, OSError):
+            connection.close()
+
+    def run(self, connection: Any, work: Callable[[Any], T]) -> T:
+        """Do the work; a transaction it has begun and not ended is rolled back."""
+        with self._translated():
+            try:
+                return work(connection)
+            except BaseException as error:
+                if connection.open and not isinstance(error, pymysql.InterfaceError):
+                    with suppress(pymysql.Error, OSError):
+                        connection.rollback()
+                raise
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (pymysql.Error, OSError) as error:
+            code = error.args[0] if error.args else None
+            said = f"{self._where}: {error.args[-1] if error.args else type(error).__name__}"
+            if code in BUSY_CODES:
+                raise Busy(said) from error
+            if code in LOST_CODES or isinstance(error, pymysql.InterfaceError | OSError):
+                raise Lost(said) from error
+            raise StoreError(said) from error
+
+
+class MysqlSession(SqlSession):
+    """Names come back as texts, and the number of a new row from the driver."""
+
+    def rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows it selects."""
+        return [tuple(map(_text, row)) for row in super().rows(query, **parameters)]
+
+    def last_rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows of the last statement that selected any, of several sent at once."""
+        self._execute(query, parameters)
+        found = list(self._cursor.fetchall())
+        while self._cursor.nextset():
+            found = list(self._cursor.fetchall()) or found
+        return [tuple(map(_text, row)) for row in found]
+
+    def insert(self, query: str, **parameters: Any) -> int | None:
+        """Insert a row, and tell its number; None if there is one already."""
+        return self._cursor.lastrowid if self.run(query, **parameters) == 1 else None
+
+
+def _text(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _session(connection: Any) -> MysqlSession:
+    return MysqlSession(connection.cursor(), read_queries(MysqlStore.room, "tracker.sql", pyformat_style))
+
+
+def _version(connection: Any) -> int:
+    cursor = connection.cursor()
+    cursor.execute(
+        "SELECT 1 FROM information_schema.tables "
+        "WHERE table_schema = DATABASE() AND table_name = 'batchline_migrations'"
+    )
+    if not cursor.fetchone():
+        return 0
+    cursor.execute("SELECT max(number) FROM batchline_migrations")
+    return cursor.fetchone()[0] or 0
+
+
+def _migrate(connection: Any) -> list[str]:
+    # Looked at first without a lock: nearly always there is nothing to do, and then nobody has to wait.
+    if not missing_migrations(MysqlStore.room, _version(connection)):
+        return []
+    cursor = connection.cursor()
+    cursor.execute("SELECT GET_LOCK(CONCAT('batchline ', MD5(DATABASE())), %s)", (MIGRATING_S,))
+    if cursor.fetchone() != (1,):
+        raise Busy("another process has been migrating for long")
+    try:
+        return _migrate_alone(connection)
+    finally:
+        cursor.execute("SELECT RELEASE_LOCK(CONCAT('batchline ', MD5(DATABASE())))")
+
+
+def _migrate_alone(connection: Any) -> list[str]:
+    cursor = connection.cursor()
+    cursor.execute(
+        "CREATE TABLE IF NOT EXISTS batchline_migrations (number INTEGER PRIMARY KEY, name VARCHAR(100) NOT NULL) "
+        "ENGINE = InnoDB"
+    )
+    missing = missing_migrations(MysqlStore.room, _version(connection))
+    for migration in missing:
+        for statement in statements_of(migration):
+            cursor.execute(statement)
+        cursor.execute("INSERT INTO batchline_migrations VALUES (%s, %s)", (migration.number, migration.name))
+    return [migration.name for migration in missing]

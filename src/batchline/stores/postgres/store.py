@@ -1,0 +1,197 @@
+"""A store in PostgreSQL."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final, TypeVar
+
+from batchline.core.ack import Asked
+from batchline.core.fanout import Ending
+from batchline.core.item_group import shard_of
+from batchline.core.moment import span_of
+from batchline.errors import InvalidStore, MissingExtra, StoreError
+from batchline.stores.address import Address
+from batchline.stores.connections import CONNECTIONS, PATIENCE, Busy, Connections, Lost
+from batchline.stores.migrations import missing_migrations
+from batchline.stores.queries import pyformat_style, read_queries
+from batchline.stores.sql_session import SqlSession, as_json
+from batchline.stores.sql_tracker import SqlTrackerRows, signed
+from batchline.stores.store import Store
+from batchline.stores.tracker_rows import TrackerRows
+from batchline.stores.tracking import Finished
+
+try:
+    import psycopg
+    from psycopg.conninfo import make_conninfo
+    from psycopg.types.numeric import Int8Dumper
+except ModuleNotFoundError as error:
+    raise MissingExtra("postgresql:// needs psycopg: pip install 'batchline[postgres]'") from error
+
+__all__ = ["PostgresStore"]
+
+T = TypeVar("T")
+#: Any number that no other program takes for its advisory locks: "batchlin" in ASCII.
+MIGRATING: Final = int.from_bytes(b"batchlin", "big")
+#: SQLSTATE: serialization failure, deadlock, lock not available.
+BUSY_STATES: Final = ("40001", "40P01", "55P03")
+#: SQLSTATE: the server is shutting down, has crashed, is starting; connection exceptions are class 08.
+LOST_STATES: Final = ("57P01", "57P02", "57P03")
+
+
+class PostgresStore(Store):
+    """`postgresql://user:password@host:port/name`, with any option of libpq; and `connections`, `patience`."""
+
+    room = "postgres"
+
+    def __init__(self, address: Address):
+        self.url = address.shown
+        most = address.option("connections", CONNECTIONS, int)
+        patience = address.option("patience", PATIENCE, span_of)
+        self._connections = Connections(PostgresDriver(address), most, patience.total_seconds())
+
+    def transact(self, work: Callable[[TrackerRows], T]) -> T:
+        """Do the work between BEGIN and COMMIT, at READ COMMITTED."""
+
+        def within(connection: "psycopg.Connection[Any]") -> T:
+            connection.execute("BEGIN")
+            answer = work(_rows(connection))
+            connection.execute("COMMIT")
+            return answer
+
+        return self._connections.transact(within)
+
+    def read(self, work: Callable[[TrackerRows], T]) -> T:
+        """Do the work, each query on what is there at its moment."""
+        return self._connections.transact(lambda connection: work(_rows(connection)))
+
+    def ack_group(self, asked: Asked, now_us: int, call_id: str) -> Finished:
+        """Acknowledge items of one group in one round trip, if all of them were pending and there is no parent."""
+        count = asked.mask.bit_count()
+        values = {
+            "slot": asked.slot,
+            "salt": asked.salt,
+            "mask": signed(asked.mask),
+            "fanout": asked.fanout,
+            "shard": shard_of(asked.slot),
+            "count": count,
+            "now_us": now_us,
+            "call_id": call_id,
+        }
+        found = self._connections.transact(lambda connection: _session(connection).rows("ack_group", **values))
+        if not found:
+            return super().ack_group(asked, now_us, call_id)
+        ((_, ended, told_to),) = found
+        return Finished(count, 0, [Ending(ended, "complete")] if ended and told_to == call_id else [])
+
+    def version(self) -> int:
+        """The number of the newest migration that its schema has seen."""
+        return self._connections.transact(_version)
+
+    def migrate(self) -> list[str]:
+        """Bring the schema up to date, in one transaction, while no other process does."""
+        return self._connections.transact(_migrate)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connections.close()
+
+
+class PostgresDriver:
+    """How connections are opened, and work is done on one."""
+
+    def __init__(self, address: Address):
+        own = ("connections", "patience")
+        options = {name: value for name, value in address.options.items() if name not in own}
+        place: dict[str, Any] = {
+            "host": address.host,
+            "port": address.port,
+            "user": address.user,
+            "password": address.password,
+            "dbname": address.path or None,
+        }
+        try:
+            self._info = make_conninfo(**{"connect_timeout": "10", "application_name": "batchline"} | options, **place)
+        except psycopg.ProgrammingError as error:
+            raise InvalidStore(f"{address.shown}: {str(error).strip()}") from error
+        self._where = address.shown
+
+    def connect(self) -> "psycopg.Connection[Any]":
+        """A new connection, without a transaction of its own."""
+        with self._translated():
+            connection = psycopg.connect(self._info, autocommit=True)
+            # One type for every number: otherwise each mixture of small and large ones is a statement of its own.
+            connection.adapters.register_dumper(int, Int8Dumper)
+            return connection
+
+    def close(self, connection: "psycopg.Connection[Any]") -> None:
+        """End a connection."""
+        with suppress(psycopg.Error):
+            connection.close()
+
+    def run(self, connection: "psycopg.Connection[Any]", work: Callable[[Any], T]) -> T:
+        """Do the work; a transaction it has begun and not ended is rolled back."""
+        with self._translated():
+            try:
+                return work(connection)
+            except BaseException:
+                if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE and not connection.closed:
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            said = f"{self._where}: {str(error).strip() or type(error).__name__}"
+            state = error.sqlstate or ""
+            if state in BUSY_STATES:
+                raise Busy(said) from error
+            if state in LOST_STATES or state.startswith("08") or (not state and _is_connection_error(error)):
+                raise Lost(said) from error
+            raise StoreError(said) from error
+
+
+def _is_connection_error(error: "psycopg.Error") -> bool:
+    """Whether the error is of the connection and not of a query: the server has not said anything."""
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+
+
+class PostgresSession(SqlSession):
+    """Lists of plain values become arrays, lists of rows JSON."""
+
+    def parameter(self, value: Any) -> Any:
+        """A parameter as psycopg takes it."""
+        return as_json(value) if isinstance(value, list) and (not value or isinstance(value[0], tuple)) else value
+
+
+def _session(connection: "psycopg.Connection[Any]") -> PostgresSession:
+    return PostgresSession(connection.cursor(), read_queries(PostgresStore.room, "tracker.sql", pyformat_style))
+
+
+def _rows(connection: "psycopg.Connection[Any]") -> SqlTrackerRows:
+    return SqlTrackerRows(_session(connection))
+
+
+def _version(connection: "psycopg.Connection[Any]") -> int:
+    there = connection.execute("SELECT to_regclass('batchline_migrations')").fetchone()
+    if there is None or there[0] is None:
+        return 0
+    newest = connection.execute("SELECT max(number) FROM batchline_migrations").fetchone()
+    return newest[0] or 0 if newest else 0
+
+
+def _migrate(connection: "psycopg.Connection[Any]") -> list[str]:
+    # Looked at first without a lock: nearly always there is nothing to do, and then nobody has to wait.
+    if not missing_migrations(PostgresStore.room, _version(connection)):
+        return []
+    connection.execute("BEGIN")
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATING,))
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS batchline_migrations (number integer PRIMARY KEY, name text NOT NULL)"
+    )
+    missing = missing_migrations(PostgresStore.room, _version(connection))
+    for migration in missing:
+        connection.execute(migration.sql)
+        connection.execute("INSERT INTO batchline_migrations VALUES (%s, %s)", (migration.number, migration.name))
+    connection.execute("COMMIT")
+    return [migration.name for migration in missing]

@@ -1,0 +1,41 @@
+"""SQL lives in `.sql` files, each query under a name and a sentence:
+
+    -- hold_fanout: The fanout, locked until the transaction ends.
+    SELECT * FROM batchline_fanouts WHERE number = :number FOR UPDATE;
+
+Parameters are written `:name` in every file and turned into what the driver takes when the file is read.
+"""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+__all__ = ["named_style", "pyformat_style", "read_queries"]
+
+HEAD: Final = re.compile(r"^-- (\w+): .*$", re.MULTILINE)
+COMMENT: Final = re.compile(r"^\s*--.*$", re.MULTILINE)
+#: `:name`, but neither a cast (`::bigint`) nor a part of a JSON path or a time.
+PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z_]+)\b")
+
+
+def named_style(sql: str) -> str:
+    """As sqlite3 takes it."""
+    return sql
+
+
+def pyformat_style(sql: str) -> str:
+    """As psycopg and PyMySQL take it."""
+    return PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
+
+
+@cache
+def read_queries(room: str, file: str, style: Callable[[str], str]) -> dict[str, str]:
+    """The queries of a file in `stores/<room>/`, by name."""
+    text = (files("batchline.stores") / room / file).read_text(encoding="utf-8")
+    parts = HEAD.split(text)
+    return {
+        name: style(COMMENT.sub("", sql)).strip().rstrip(";")
+        for name, sql in zip(parts[1::2], parts[2::2], strict=True)
+    }

@@ -1,0 +1,49 @@
+"""A session on a DB-API connection: named queries in, rows out. What differs between drivers is in two methods."""
+
+import json
+from typing import Any
+
+__all__ = ["SqlSession", "as_json"]
+
+
+def as_json(value: Any) -> Any:
+    """A list as JSON; anything else as it is."""
+    return json.dumps(value) if isinstance(value, list) else value
+
+
+class SqlSession:
+    """Queries by name, on a cursor; several names give one query of several parts."""
+
+    def __init__(self, cursor: Any, queries: dict[str, str]):
+        self._cursor = cursor
+        self._queries = queries
+
+    def parameter(self, value: Any) -> Any:
+        """A parameter as the driver takes it."""
+        return as_json(value)
+
+    def _execute(self, query: str, parameters: dict[str, Any]) -> None:
+        sql = " ".join(self._queries[name] for name in query.split())
+        self._cursor.execute(sql, {name: self.parameter(value) for name, value in parameters.items()})
+
+    def rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows it selects."""
+        self._execute(query, parameters)
+        return list(self._cursor.fetchall())
+
+    def records(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
+        """The rows it selects, by the names of their columns."""
+        rows = self.rows(query, **parameters)
+        names = [column[0] for column in self._cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def run(self, query: str, **parameters: Any) -> int:
+        """Change rows, and tell how many."""
+        self._execute(query, parameters)
+        changed: int = self._cursor.rowcount
+        return changed
+
+    def insert(self, query: str, **parameters: Any) -> int | None:
+        """Insert a row, and tell its number; None if there is one already."""
+        found = self.rows(query, **parameters)
+        return found[0][0] if found else None

@@ -1,0 +1,1 @@
+"""SQLite: one file, several processes on one machine."""

@@ -1,0 +1,67 @@
+"""What a store is: transactions on rows, a schema that can be brought up to date, and an end."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeVar
+
+from batchline.core.ack import Asked
+from batchline.errors import SchemaMismatch
+from batchline.stores.migrations import missing_migrations
+from batchline.stores.tracker_rows import TrackerRows
+from batchline.stores.tracking import Finished, finish_items
+
+__all__ = ["Store"]
+
+T = TypeVar("T")
+
+
+class Store(ABC):
+    """State that outlives a process, or, for `memory://`, does not."""
+
+    #: The address it was opened with, without a password.
+    url: str
+    #: Where its SQL is, below `stores/`.
+    room: str
+
+    @abstractmethod
+    def transact(self, work: Callable[[TrackerRows], T]) -> T:
+        """Do the work in one transaction: all of it, or, if it raises, nothing.
+
+        The work is done again when the database gave another transaction the right of way, or when the connection was
+        lost and it is unknown whether it was done: so it must be one that can be repeated.
+        """
+
+    @abstractmethod
+    def read(self, work: Callable[[TrackerRows], T]) -> T:
+        """Do the work without changing anything, and without waiting for who does."""
+
+    @abstractmethod
+    def version(self) -> int:
+        """The number of the newest migration that its schema has seen; 0 for none."""
+
+    @abstractmethod
+    def migrate(self) -> list[str]:
+        """Bring the schema up to date, and tell which migrations that took."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of whatever is open."""
+
+    def check_schema(self) -> None:
+        """Raise SchemaMismatch unless the schema is the one this program knows."""
+        missing = missing_migrations(self.room, self.version())
+        if missing:
+            raise SchemaMismatch(
+                f"the schema of {self.url} lacks {', '.join(migration.name for migration in missing)}: "
+                "run batchline migrate --store"
+            )
+
+    def ack_group(self, asked: Asked, now_us: int, call_id: str) -> Finished:
+        """Acknowledge items of one group: what every single ack is, so a store may know a shorter way."""
+        return self.transact(lambda rows: finish_items(rows, [asked], None, now_us, call_id))
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

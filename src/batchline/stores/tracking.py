@@ -1,0 +1,324 @@
+"""Stage 3 on any store: each verb a function of the rows of one transaction, so that it can be repeated as a whole."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from batchline.core.ack import Asked, ItemError
+from batchline.core.fanout import Ending, Fanout, FanoutStatus, NewFanout
+from batchline.core.item_group import add_of, count_per_shard, full_mask, place_of, shard_of, slot_of, upto_of
+from batchline.errors import (
+    BatchlineError,
+    ChildItem,
+    FanoutExists,
+    FanoutExpired,
+    ForeignGroup,
+    InvalidCount,
+    StoreError,
+    UnknownFanout,
+    UnknownGroup,
+    UnknownItem,
+)
+from batchline.stores.tracker_rows import Add, Failure, Shard, TrackerRows
+
+__all__ = [
+    "Added",
+    "Finished",
+    "add_items",
+    "finish_items",
+    "held_fanout",
+    "one_fanout",
+    "open_fanout",
+    "seal_fanout",
+    "tell_parent",
+]
+
+#: The item that stands for a child is the only one of its group.
+CHILD_MASK = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The add of which groups are made."""
+
+    number: int
+    salt: int
+    count: int
+
+
+@dataclass(slots=True)
+class Finished:
+    """What became of the items that a call named."""
+
+    changed: int = 0
+    repeated: int = 0
+    endings: list[Ending] = field(default_factory=list)
+    errors: list[ItemError] = field(default_factory=list)
+
+
+def one_fanout(rows: TrackerRows, fanout: str) -> Fanout:
+    """The fanout of an id, not held; raises UnknownFanout."""
+    found = rows.fanouts_by_id([fanout]).get(fanout)
+    if found is None:
+        raise UnknownFanout(f"no fanout {fanout!r} is open")
+    return found
+
+
+def held_fanout(rows: TrackerRows, number: int) -> Fanout:
+    """A fanout that was there a moment ago, held; expiry may have removed it since."""
+    found = rows.hold_fanout(number)
+    if found is None:
+        raise UnknownFanout(f"fanout number {number} expired and was removed a moment ago")
+    return found
+
+
+# --- open -------------------------------------------------------------------------------------------------------------
+
+
+def open_fanout(rows: TrackerRows, new: NewFanout, now_us: int) -> FanoutStatus:
+    """Open a fanout, and give its parent an item that stands for it. Opening it again in the same way is a success."""
+    if new.id not in rows.fanouts_by_id([new.id]):
+        parent = None if new.parent is None else one_fanout(rows, new.parent)
+        number = rows.insert_fanout(new, None if parent is None else parent.number, now_us)
+        if number is not None and parent is not None:
+            _join_parent(rows, parent, number, new.id, now_us)
+    return _opened_as(rows, new)
+
+
+def _join_parent(rows: TrackerRows, parent: Fanout, number: int, fanout: str, now_us: int) -> None:
+    added = _add(rows, parent, 1, f"child {fanout}", number, now_us)
+    child = held_fanout(rows, number)
+    child.parent_slot = slot_of(added.number, 0)
+    rows.write_fanout(child)
+
+
+def _opened_as(rows: TrackerRows, new: NewFanout) -> FanoutStatus:
+    """The fanout that is there, if it was opened in the same way."""
+    fanout, status = rows.fanouts_by_id([new.id]).get(new.id), rows.status(new.id)
+    if fanout is None or status is None:
+        raise StoreError(f"fanout {new.id!r} was opened and is not there")
+    fanout.check_alive()
+    is_there = (status.parent, status.tolerate, status.labels)
+    spans = (fanout.unsealed_for_us, fanout.sealed_for_us, fanout.tombstone_for_us)
+    wanted = (new.parent, new.tolerate, new.labels)
+    if is_there != wanted or spans != (new.unsealed_for_us, new.sealed_for_us, new.tombstone_for_us):
+        raise FanoutExists(
+            f"fanout {new.id!r} is there with parent, tolerate, labels {is_there}, got {wanted}"
+            if is_there != wanted
+            else f"fanout {new.id!r} is there with other expiry rules"
+        )
+    return status
+
+
+# --- add --------------------------------------------------------------------------------------------------------------
+
+
+def add_items(rows: TrackerRows, fanout: str, count: int, add_id: str, now_us: int) -> Added:
+    """Add items to a fanout that is not sealed. An `add_id` that was used before adds nothing and answers the same."""
+    found = one_fanout(rows, fanout)
+    found.check_alive()
+    return _add(rows, found, count, add_id, None, now_us)
+
+
+def _add(rows: TrackerRows, fanout: Fanout, count: int, add_id: str, child: int | None, now_us: int) -> Added:
+    before = rows.add_by_id(fanout.number, add_id)
+    if before is None:
+        # As it is now, so that a sealed one is refused before a million rows are written; what counts is at the end.
+        fanout.add(count, 0, now_us)
+        number = rows.insert_add(fanout.number, add_id, count, child)
+        if number is not None:
+            _take(rows, fanout, number, count, now_us)
+            return Added(number, fanout.salt, count)
+        before = rows.add_by_id(fanout.number, add_id)
+    if before is None:
+        raise StoreError(f"the add {add_id!r} of fanout {fanout.id!r} is and is not there")
+    if before.count != count:
+        raise InvalidCount(f"the add {add_id!r} of fanout {fanout.id!r} had {before.count:,} items, got {count:,}")
+    return Added(before.number, fanout.salt, count)
+
+
+def _take(rows: TrackerRows, fanout: Fanout, number: int, count: int, now_us: int) -> None:
+    rows.insert_groups(number, count)
+    opened = rows.grow_shards(fanout.number, count_per_shard(number, count), now_us)
+    held = held_fanout(rows, fanout.number)
+    held.add(count, opened, now_us)
+    rows.write_fanout(held)
+
+
+# --- seal -------------------------------------------------------------------------------------------------------------
+
+
+def seal_fanout(rows: TrackerRows, fanout: str, now_us: int, call_id: str) -> list[Ending]:
+    """Seal a fanout, and tell of whatever that ended: it, and its parents. A repeated call is told the same."""
+    held = held_fanout(rows, one_fanout(rows, fanout).number)
+    if held.sealed_us is not None:
+        held.check_alive()
+        return _told(rows, call_id)
+    ending = held.seal(now_us, call_id)
+    rows.write_fanout(held)
+    return [] if ending is None else [ending, *tell_parent(rows, held, ending, now_us, call_id)]
+
+
+def _told(rows: TrackerRows, call_id: str) -> list[Ending]:
+    """What an earlier attempt of the same call was told, if there was one."""
+    return [Ending(fanout.id, fanout.state) for fanout in rows.told(call_id)]
+
+
+# --- ack and fail -----------------------------------------------------------------------------------------------------
+
+
+def finish_items(rows: TrackerRows, asked: Sequence[Asked], reason: str | None, now_us: int, call_id: str) -> Finished:
+    """Acknowledge items, or fail them for a reason. What cannot be is an error of its own; the rest counts."""
+    bits = rows.hold_groups(sorted({one.slot for one in asked}))
+    # Read after the locks were taken: a group without a row is done, unless its fanout has expired by now.
+    adds = rows.adds_by_number(sorted({add_of(one.slot) for one in asked}))
+    finished = Finished()
+    valid: list[Asked] = []
+    refused: list[Asked] = []
+    for one in asked:
+        (valid if _belongs(one, adds.get(add_of(one.slot))) else refused).append(one)
+    if refused:
+        finished.errors += _explain(rows, refused, adds)
+    changes = _clear_bits(valid, adds, bits, finished)
+    if not changes:
+        finished.endings = _told(rows, call_id)
+        return finished
+    finished.endings = _write(rows, changes, bits, adds, reason, now_us, call_id)
+    return finished
+
+
+def _belongs(one: Asked, add: Add | None) -> bool:
+    """Whether the group is one of the add's, as the ids say, and its items are for users to finish."""
+    return (
+        add is not None
+        and add.expired_us is None
+        and add.child is None
+        and add.salt == one.salt
+        and one.fanout in (None, add.fanout_id)
+        and upto_of(add.count, place_of(one.slot)) > 0
+    )
+
+
+def _clear_bits(
+    asked: Iterable[Asked], adds: dict[int, Add], bits: dict[int, int], finished: Finished
+) -> dict[int, int]:
+    """Clear what is asked for, in `bits`, and tell which were set."""
+    changes: dict[int, int] = {}
+    for one in asked:
+        upto = upto_of(adds[add_of(one.slot)].count, place_of(one.slot))
+        mask = one.mask & full_mask(upto)
+        if beyond := one.mask ^ mask:
+            error = UnknownItem(f"group {one.group} has {upto} items, got the index {beyond.bit_length() - 1}")
+            finished.errors += one.refused(beyond, error)
+        hit = bits.get(one.slot, 0) & mask
+        finished.changed += hit.bit_count()
+        finished.repeated += (mask ^ hit).bit_count()
+        if hit:
+            bits[one.slot] ^= hit
+            changes[one.slot] = changes.get(one.slot, 0) | hit
+    return changes
+
+
+def _write(
+    rows: TrackerRows,
+    changes: dict[int, int],
+    bits: dict[int, int],
+    adds: dict[int, Add],
+    reason: str | None,
+    now_us: int,
+    call_id: str,
+) -> list[Ending]:
+    """Write groups, shards and fanouts, in the order of locks, and tell which fanouts that ended."""
+    rows.write_groups([(slot, bits[slot]) for slot in changes if bits[slot]])
+    rows.delete_groups([slot for slot in changes if not bits[slot]])
+    failures: dict[int, int] = {}
+    if reason is not None:
+        rows.insert_failures([Failure(slot, hit, reason, now_us) for slot, hit in changes.items()])
+        for slot, hit in changes.items():
+            number = adds[add_of(slot)].fanout
+            failures[number] = failures.get(number, 0) + hit.bit_count()
+    closed = _count_down(rows, changes, adds, now_us)
+    endings: list[Ending] = []
+    for number in sorted(closed.keys() | failures.keys()):
+        endings += _settle(rows, number, closed.get(number, 0), failures.get(number, 0), now_us, call_id)
+    return endings
+
+
+def _count_down(rows: TrackerRows, changes: dict[int, int], adds: dict[int, Add], now_us: int) -> dict[int, int]:
+    """Let the shards count down, and tell how many of each fanout now count nothing."""
+    done: dict[tuple[int, int], int] = {}
+    for slot, hit in changes.items():
+        shard = (adds[add_of(slot)].fanout, shard_of(slot))
+        done[shard] = done.get(shard, 0) + hit.bit_count()
+    held = rows.hold_shards(sorted(done))
+    left = [
+        Shard(one.fanout, one.shard, one.pending - done[one.fanout, one.shard], max(one.active_us, now_us))
+        for one in held
+    ]
+    rows.write_shards(left)
+    closed: dict[int, int] = {}
+    for one in left:
+        if not one.pending:
+            closed[one.fanout] = closed.get(one.fanout, 0) + 1
+    return closed
+
+
+def _settle(rows: TrackerRows, number: int, closed: int, failures: int, now_us: int, call_id: str) -> list[Ending]:
+    fanout = held_fanout(rows, number)
+    ending = fanout.settle(closed, failures, now_us, call_id)
+    rows.write_fanout(fanout)
+    return [] if ending is None else [ending, *tell_parent(rows, fanout, ending, now_us, call_id)]
+
+
+def tell_parent(rows: TrackerRows, child: Fanout, ending: Ending, now_us: int, call_id: str) -> list[Ending]:
+    """Let the parent know that a child has ended, and tell what that ended in turn.
+
+    The item that stands for the child is acknowledged if the child is complete, else it fails.
+    """
+    # The transaction that ends a fanout is also where its message will be published (stage 4).
+    if child.parent_slot is None:
+        return []
+    bits = rows.hold_groups([child.parent_slot])
+    adds = rows.adds_by_number([add_of(child.parent_slot)])
+    if not bits or not adds:
+        return []  # the parent has expired
+    reason = None if ending.state == "complete" else f"child {child.id!r} {ending.state}"
+    cleared = {child.parent_slot: bits[child.parent_slot] & ~CHILD_MASK}
+    return _write(rows, {child.parent_slot: CHILD_MASK}, cleared, adds, reason, now_us, call_id)
+
+
+# --- why an item did not count ----------------------------------------------------------------------------------------
+
+
+def _explain(rows: TrackerRows, refused: Sequence[Asked], adds: dict[int, Add]) -> list[ItemError]:
+    named = rows.fanouts_by_id(sorted({one.fanout for one in refused if one.fanout is not None}))
+    salted = rows.fanouts_by_salt(sorted({one.salt for one in refused}))
+    errors: list[ItemError] = []
+    for one in refused:
+        owner = salted.get(one.salt)
+        try:
+            named_one = _named(one, owner, named)
+            error = _no_group(one, named_one, owner, adds.get(add_of(one.slot)))
+        except (UnknownFanout, FanoutExpired) as reason:
+            error = reason
+        errors += one.refused(one.mask, error)
+    return errors
+
+
+def _named(one: Asked, owner: Fanout | None, named: dict[str, Fanout]) -> Fanout | None:
+    """The fanout that is meant; raises UnknownFanout and FanoutExpired."""
+    fanout = owner if one.fanout is None else named.get(one.fanout)
+    if fanout is None and one.fanout is not None:
+        raise UnknownFanout(f"no fanout {one.fanout!r} is open")
+    if fanout is not None:
+        fanout.check_alive()
+    return fanout
+
+
+def _no_group(one: Asked, fanout: Fanout | None, owner: Fanout | None, add: Add | None) -> BatchlineError:
+    if fanout is None or owner is None:
+        return UnknownGroup(f"no group {one.group} was ever given out")
+    if owner.number != fanout.number:
+        return ForeignGroup(f"group {one.group} belongs to fanout {owner.id!r}, not to {fanout.id!r}")
+    if add is not None and add.fanout == fanout.number and add.child is not None:
+        return ChildItem(f"the item of group {one.group} stands for a child, and is done when that is complete")
+    return UnknownGroup(f"fanout {fanout.id!r} was never given the group {one.group}")
