@@ -1,6 +1,6 @@
 """What an ack names, and what it answers: item ids and groups with masks, combined to one mask per group."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -83,7 +83,24 @@ class Collected:
 
 
 def collect_items(items: Iterable[object]) -> Collected:
-    """Combine item ids to one mask per group; whatever names no item is an error of its own."""
+    """Combine item ids to one mask per group; whatever names no item is an error of its own.
+
+    A mapping from `fanout:uuid` to a mask has them combined already.
+    """
+    if isinstance(items, Mapping):
+        errors: list[ItemError] = []
+        found = [_of_mask(group, mask, errors) for group, mask in items.items()]
+        return Collected([one for one in found if one is not None], errors, 0)
+    return _collect_ids(items)
+
+
+def _of_mask(group: object, mask: object, errors: list[ItemError]) -> Asked | None:
+    if isinstance(group, str) and type(mask) is int and 0 < mask <= ALL_BITS:
+        return _of_group(group, mask, None, errors)
+    return _of_pair((group, mask), errors)
+
+
+def _collect_ids(items: Iterable[object]) -> Collected:
     masks: dict[str, int] = {}
     pairs: list[object] = []
     errors: list[ItemError] = []
@@ -124,7 +141,8 @@ def _of_group(name: str, mask: int, pair: object, errors: list[ItemError]) -> As
         error = UnknownGroup(f"no group {group!r} was ever given out")
     else:
         error = MalformedItem(f"{EXPECTED}, got {name[:300]!r}")
-    errors += Asked(0, 0, fanout, group, mask, pair).refused(mask, error)
+    named = [pair] if pair is not None else [f"{name}:{index}" for index in indexes_of(mask)]
+    errors += [ItemError(item, error) for item in named]
     return None
 
 

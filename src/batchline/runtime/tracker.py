@@ -28,7 +28,7 @@ from batchline.runtime.clock import now_us
 from batchline.stores.expiring import Looked, clear_fanout, expire_fanout, look_at
 from batchline.stores.store import Store
 from batchline.stores.tracker_rows import Failure, Listing, TrackerRows
-from batchline.stores.tracking import Finished, add_items, finish_items, one_fanout, open_fanout, seal_fanout
+from batchline.stores.tracking import Finished, add_items, finish_items, one_fanout, open_fanout, seal_fanout, told
 
 __all__ = ["ExpireOutcome", "FailedItem", "FanoutPage", "Tracker"]
 
@@ -135,25 +135,32 @@ class Tracker:
         parents = tuple(one for one in completed if one != fanout)
         return SealOutcome(fanout, fanout in completed, parents, tuple(failed))
 
-    def ack(self, items: Iterable[Item], *, call_id: str | None = None) -> AckOutcome:
+    def ack(self, items: Iterable[Item] | Mapping[str, int], *, call_id: str | None = None) -> AckOutcome:
         """Acknowledge items, by their ids or as (group, mask), in any order and any number of times.
+
+        A mapping from `fanout:uuid` to a mask names them by group; its errors are told item by item.
 
         What is no item of a fanout is an error of its own; the rest counts. Who repeats a call after a lost answer
         with the same `call_id` is told the same completions.
         """
         return self._finish(items, None, call_id)
 
-    def fail(self, items: Iterable[Item], reason: object, *, call_id: str | None = None) -> AckOutcome:
+    def fail(
+        self, items: Iterable[Item] | Mapping[str, int], reason: object, *, call_id: str | None = None
+    ) -> AckOutcome:
         """Give items up for good: they are done, counted and listed apart."""
         return self._finish(items, reason_text(reason), call_id)
 
-    def _finish(self, items: Iterable[Item], reason: str | None, call_id: str | None) -> AckOutcome:
+    def _finish(self, items: Iterable[Item] | Mapping[str, int], reason: str | None, call_id: str | None) -> AckOutcome:
         if isinstance(items, str):
             raise InvalidInput(f"expected a list of items, got the text {items[:300]!r}")
         collected = collect_items(items)
         asked, call = collected.asked, _call(call_id)
         parts = [self._part(part, reason, call) for part in _parts(asked)]
-        endings = list(dict.fromkeys(ending for part in parts for ending in part.endings))
+        endings = dict.fromkeys(ending for part in parts for ending in part.endings)
+        if call_id is not None and any(part.repeated for part in parts):
+            # An attempt before may have got part of the way: whatever this call was ever told, it is told now.
+            endings = dict.fromkeys(self._store.read(lambda rows: told(rows, call)))
         return AckOutcome(
             changed=sum(part.changed for part in parts),
             repeated=collected.repeated + sum(part.repeated for part in parts),

@@ -1,4 +1,4 @@
-"""Stages 1 and 2 on Spark: functions on DataFrames, batch and streaming alike."""
+"""Stages 1 to 3 on Spark: functions on DataFrames, batch and streaming alike."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -12,9 +12,11 @@ from batchline.spark.session import session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from batchline.core.ack import AckOutcome
     from batchline.spark.following import Each, Following
+    from batchline.stores import Store
 
-__all__ = ["assign_batches", "collect_batches", "follow", "pack_parcels", "session"]
+__all__ = ["ack", "assign_batches", "collect_batches", "follow", "pack_parcels", "session"]
 
 NO_SPAN = timedelta(0)
 A_SECOND = timedelta(seconds=1)
@@ -125,3 +127,15 @@ def follow(
     following = Following(df, rules, names, Pace(skew, idle, clock, partition), each, checkpoint, lanes, packer)
     following.start(EVERY_SECOND if trigger is None else trigger)
     return following
+
+
+def ack(
+    df: "DataFrame", store: "Store | str", *, item: str = "item", fail: object = None, call_id: str | None = None
+) -> "AckOutcome":
+    """Acknowledge the items whose ids are in a column, or, with a reason, `fail` them; runs, and tells what it did.
+
+    Ids are combined to one mask per group before they touch the database. The executors open the store by its address.
+    """
+    from batchline.spark.acking import ack_frame
+
+    return ack_frame(df, store, item, fail, call_id)

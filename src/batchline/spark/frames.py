@@ -31,6 +31,7 @@ MOST_LANES = 9999
 TIE = "batchline_tie"
 #: What a column of ours must be, and how that is called.
 KINDS: dict[str, tuple[Any, str]] = {
+    "item": (types.StringType, "item ids"),
     "key": (types.StringType, "strings"),
     "type": (types.StringType, "strings"),
     "event_time": (types.TimestampType, "timestamps with a time zone"),

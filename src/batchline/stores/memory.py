@@ -54,6 +54,10 @@ class MemoryStore(Store):
         """There is nothing to migrate."""
         return []
 
+    def migrate_alone(self) -> list[str]:
+        """As `migrate`."""
+        return []
+
     def check_schema(self) -> None:
         """There is nothing to check."""
 

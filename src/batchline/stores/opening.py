@@ -12,6 +12,7 @@ SCHEMES = ("memory", "sqlite", "postgresql", "mysql")
 def open_store(url: str, *, migrate: bool = True) -> Store:
     """Open the store of an address, and bring its schema up to date; or, without `migrate`, refuse an older one."""
     store = _store(read_address(url))
+    store.address = url
     try:
         if migrate:
             store.migrate()

@@ -20,6 +20,8 @@ class Store(ABC):
 
     #: The address it was opened with, without a password.
     url: str
+    #: The address as it was given, with the password: to be handed to other processes, never to be shown.
+    address: str = ""
     #: Where its SQL is, below `stores/`.
     room: str
 
@@ -39,9 +41,16 @@ class Store(ABC):
     def version(self) -> int:
         """The number of the newest migration that its schema has seen; 0 for none."""
 
-    @abstractmethod
     def migrate(self) -> list[str]:
-        """Bring the schema up to date, and tell which migrations that took."""
+        """Bring the schema up to date, and tell which migrations that took; any number of processes may at once."""
+        # Nearly always there is nothing to do: then nobody waits, and no right to change the schema is needed.
+        if not missing_migrations(self.room, self.version()):
+            return []
+        return self.migrate_alone()
+
+    @abstractmethod
+    def migrate_alone(self) -> list[str]:
+        """Run what is missing while no other process does, and tell what that was."""
 
     @abstractmethod
     def close(self) -> None:

@@ -30,6 +30,7 @@ __all__ = [
     "open_fanout",
     "seal_fanout",
     "tell_parent",
+    "told",
 ]
 
 #: The item that stands for a child is the only one of its group.
@@ -85,7 +86,8 @@ def open_fanout(rows: TrackerRows, new: NewFanout, now_us: int) -> FanoutStatus:
 
 
 def _join_parent(rows: TrackerRows, parent: Fanout, number: int, fanout: str, now_us: int) -> None:
-    added = _add(rows, parent, 1, f"child {fanout}", number, now_us)
+    # With a tab, which no name that a user chooses can have.
+    added = _add(rows, parent, 1, f"child\t{fanout}", number, now_us)
     child = held_fanout(rows, number)
     child.parent_slot = slot_of(added.number, 0)
     rows.write_fanout(child)
@@ -152,13 +154,13 @@ def seal_fanout(rows: TrackerRows, fanout: str, now_us: int, call_id: str) -> li
     held = held_fanout(rows, one_fanout(rows, fanout).number)
     if held.sealed_us is not None:
         held.check_alive()
-        return _told(rows, call_id)
+        return told(rows, call_id)
     ending = held.seal(now_us, call_id)
     rows.write_fanout(held)
     return [] if ending is None else [ending, *tell_parent(rows, held, ending, now_us, call_id)]
 
 
-def _told(rows: TrackerRows, call_id: str) -> list[Ending]:
+def told(rows: TrackerRows, call_id: str) -> list[Ending]:
     """What an earlier attempt of the same call was told, if there was one."""
     return [Ending(fanout.id, fanout.state) for fanout in rows.told(call_id)]
 
@@ -180,7 +182,7 @@ def finish_items(rows: TrackerRows, asked: Sequence[Asked], reason: str | None, 
         finished.errors += _explain(rows, refused, adds)
     changes = _clear_bits(valid, adds, bits, finished)
     if not changes:
-        finished.endings = _told(rows, call_id)
+        finished.endings = told(rows, call_id)
         return finished
     finished.endings = _write(rows, changes, bits, adds, reason, now_us, call_id)
     return finished

@@ -92,7 +92,7 @@ class MysqlStore(Store):
         """The number of the newest migration that its schema has seen."""
         return self._connections.transact(_version)
 
-    def migrate(self) -> list[str]:
+    def migrate_alone(self) -> list[str]:
         """Bring the schema up to date while no other process does."""
         return self._connections.transact(_migrate)
 
@@ -199,9 +199,6 @@ def _version(connection: Any) -> int:
 
 
 def _migrate(connection: Any) -> list[str]:
-    # Looked at first without a lock: nearly always there is nothing to do, and then nobody has to wait.
-    if not missing_migrations(MysqlStore.room, _version(connection)):
-        return []
     cursor = connection.cursor()
     cursor.execute("SELECT GET_LOCK(CONCAT('batchline ', MD5(DATABASE())), %s)", (MIGRATING_S,))
     if cursor.fetchone() != (1,):

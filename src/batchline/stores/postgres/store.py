@@ -86,7 +86,7 @@ class PostgresStore(Store):
         """The number of the newest migration that its schema has seen."""
         return self._connections.transact(_version)
 
-    def migrate(self) -> list[str]:
+    def migrate_alone(self) -> list[str]:
         """Bring the schema up to date, in one transaction, while no other process does."""
         return self._connections.transact(_migrate)
 
@@ -181,9 +181,6 @@ def _version(connection: "psycopg.Connection[Any]") -> int:
 
 
 def _migrate(connection: "psycopg.Connection[Any]") -> list[str]:
-    # Looked at first without a lock: nearly always there is nothing to do, and then nobody has to wait.
-    if not missing_migrations(PostgresStore.room, _version(connection)):
-        return []
     connection.execute("BEGIN")
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATING,))
     connection.execute(

@@ -52,7 +52,7 @@ class SqliteStore(Store):
         """Do the work on what is there at this moment."""
         return self._readers.transact(lambda connection: work(_rows(connection)))
 
-    def migrate(self) -> list[str]:
+    def migrate_alone(self) -> list[str]:
         """Bring the schema up to date."""
         return self._writer.transact(_migrate)
 

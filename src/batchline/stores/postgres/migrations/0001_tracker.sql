@@ -67,11 +67,12 @@ CREATE TABLE batchline_adds (
 
 CREATE INDEX batchline_adds_fanout ON batchline_adds (fanout, number);
 
--- 64 items a row: a bit is 1 while its item is pending, and a row goes with its last one.
+-- 64 items a row: a bit is 1 while its item is pending, and a row goes with its last one. With room for new versions in
+-- each page the index is not touched, and the table does not grow, however its items are acknowledged.
 CREATE TABLE batchline_item_groups (
     slot bigint PRIMARY KEY,
     bits bigint NOT NULL
-) WITH (fillfactor = 95);
+) WITH (fillfactor = 70);
 
 CREATE TABLE batchline_failures (
     slot bigint NOT NULL,
