@@ -17,7 +17,7 @@ from typing import Final, Literal
 from batchline.core.moment import moment_of
 from batchline.errors import FanoutExpired, FanoutSealed
 
-__all__ = ["STATES", "Ending", "Fanout", "FanoutStatus", "NewFanout", "State", "status_of"]
+__all__ = ["STATES", "Ending", "FailedItem", "Fanout", "FanoutPage", "FanoutStatus", "NewFanout", "State", "status_of"]
 
 State = Literal["open", "sealed", "complete", "failed", "expired"]
 STATES: Final[tuple[State, ...]] = ("open", "sealed", "complete", "failed", "expired")
@@ -178,6 +178,23 @@ class FanoutStatus:
     def completed(self) -> bool:
         """Whether every item is done, and no more failed than were tolerated."""
         return self.completed_at is not None
+
+
+@dataclass(frozen=True, slots=True)
+class FailedItem:
+    """An item that failed for good."""
+
+    id: str
+    reason: str
+    failed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FanoutPage:
+    """Some fanouts, and where the next page begins; None if this is the last."""
+
+    fanouts: tuple[FanoutStatus, ...]
+    next: int | None
 
 
 def status_of(

@@ -3,57 +3,29 @@
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
-from itertools import islice
-from operator import itemgetter
 from typing import Final
 
 from batchline.core.ack import AckOutcome, Asked, Item, SealOutcome, collect_items
 from batchline.core.expiry_rules import ExpiryRules
-from batchline.core.fanout import STATES, Ending, Fanout, FanoutStatus, NewFanout, State
-from batchline.core.item_group import (
-    GROUP_SIZE,
-    MOST_ITEMS,
-    SALT_BITS,
-    ItemGroup,
-    group_id,
-    indexes_of,
-    item_groups,
-)
-from batchline.core.moment import moment_of, span_us
+from batchline.core.fanout import STATES, Ending, FailedItem, FanoutPage, FanoutStatus, NewFanout, State
+from batchline.core.item_group import MOST_ITEMS, SALT_BITS, ItemGroup, item_groups
+from batchline.core.moment import span_us
 from batchline.core.name import check_name, reason_text
 from batchline.errors import InvalidCount, InvalidInput, InvalidName, UnknownFanout, check_choice
 from batchline.runtime.clock import now_us
 from batchline.stores.expiring import Looked, clear_fanout, expire_fanout, look_at
+from batchline.stores.listing import cursor_of, failed_items, list_fanouts, pending_items
 from batchline.stores.store import Store
-from batchline.stores.tracker_rows import Failure, Listing, TrackerRows
-from batchline.stores.tracking import Finished, add_items, finish_items, one_fanout, open_fanout, seal_fanout, told
+from batchline.stores.tracker_rows import Listing
+from batchline.stores.tracking import Finished, add_items, finish_items, open_fanout, seal_fanout, told
 
-__all__ = ["ExpireOutcome", "FailedItem", "FanoutPage", "Tracker"]
+__all__ = ["ExpireOutcome", "Tracker"]
 
 #: Groups that one transaction takes on: a larger call is several, each of them whole.
 GROUPS_AT_ONCE: Final = 10_000
 LONGEST_PAGE: Final = 100_000
-#: What is read beyond a page: the rest of a group before it, and one that may not be whole.
-ROOM: Final = 2 * GROUP_SIZE
-
-
-@dataclass(frozen=True, slots=True)
-class FailedItem:
-    """An item that failed for good."""
-
-    id: str
-    reason: str
-    failed_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class FanoutPage:
-    """Some fanouts, and where the next page begins; None if this is the last."""
-
-    fanouts: tuple[FanoutStatus, ...]
-    next: int | None
 
 
 @dataclass(slots=True)
@@ -182,36 +154,19 @@ class Tracker:
             raise UnknownFanout(f"no fanout {fanout!r} is open")
         return found
 
-    def pending_items(self, fanout: str, *, limit: int = 100, after: str | None = None) -> list[str]:
+    def pending_items(self, fanout: str, limit: int = 100, *, after: str | None = None) -> list[str]:
         """The ids of pending items, in order; `after` is the last of the page before."""
         check_name("the id of a fanout", fanout)
         _check_limit(limit)
-        cursor = _cursor(after)
+        cursor = cursor_of(after)
+        return self._store.read(lambda rows: pending_items(rows, fanout, limit, cursor))
 
-        def read(rows: TrackerRows) -> list[str]:
-            found = _alive(rows, fanout)
-            # One more than needed: of the first group there may be nothing left after the cursor.
-            groups = rows.pending_groups(found.number, cursor[0], limit + 1)
-            return [_item_id(found, *place) for place in islice(_places(groups, cursor), limit)]
-
-        return self._store.read(read)
-
-    def failed_items(self, fanout: str, *, limit: int = 100, after: str | None = None) -> list[FailedItem]:
+    def failed_items(self, fanout: str, limit: int = 100, *, after: str | None = None) -> list[FailedItem]:
         """The items that failed, with their reasons, in order; `after` is the id of the last of the page before."""
         check_name("the id of a fanout", fanout)
         _check_limit(limit)
-        cursor = _cursor(after)
-
-        def read(rows: TrackerRows) -> list[FailedItem]:
-            found = _alive(rows, fanout)
-            failures = _whole_slots(rows.failures(found.number, cursor[0], limit + ROOM), limit + ROOM)
-            reasons = {place: one for one in failures for place in _places([(one.slot, one.bits)], cursor)}
-            return [
-                FailedItem(_item_id(found, *place), one.reason, moment_of(one.at_us))
-                for place, one in sorted(reasons.items(), key=itemgetter(0))[:limit]
-            ]
-
-        return self._store.read(read)
+        cursor = cursor_of(after)
+        return self._store.read(lambda rows: failed_items(rows, fanout, limit, cursor))
 
     def expire(self, fanout: str) -> ExpireOutcome:
         """Give a fanout up now, whatever its activity; a late ack is answered `expired`."""
@@ -240,10 +195,10 @@ class Tracker:
 
     def list(
         self,
-        *,
         state: State | None = None,
         labels: Mapping[str, str] | None = None,
         older_than: timedelta | None = None,
+        *,
         parent: str | None = None,
         after: int | None = None,
         limit: int = 100,
@@ -254,24 +209,15 @@ class Tracker:
         """
         if state is not None:
             check_choice("state", state, STATES, InvalidInput)
+        if older_than is not None and not isinstance(older_than, timedelta):
+            raise InvalidInput(f"older_than must be a timedelta, got {older_than!r}")
+        if after is not None and not isinstance(after, int):
+            raise InvalidInput(f"after must be the `next` of the page before, got {after!r}")
+        _check_limit(limit)
         wanted = tuple(_check_labels(labels or {}).items())
         before_us = None if older_than is None else self._now_us() - span_us(older_than)
-        _check_limit(limit)
-
-        def page(number: int | None) -> Listing:
-            return Listing(after or 0, limit + 1, state, wanted, before_us, number)
-
-        found = self._store.read(
-            lambda rows: rows.list_fanouts(page(None if parent is None else one_fanout(rows, parent).number))
-        )
-        shown = found[:limit]
-        return FanoutPage(tuple(status for _, status in shown), shown[-1][0] if len(found) > limit else None)
-
-
-def _alive(rows: TrackerRows, fanout: str) -> Fanout:
-    found = one_fanout(rows, fanout)
-    found.check_alive()
-    return found
+        listing = Listing(after or 0, limit, state, wanted, before_us)
+        return self._store.read(lambda rows: list_fanouts(rows, listing, parent))
 
 
 def _call(call_id: str | None) -> str:
@@ -287,33 +233,6 @@ def _parts(asked: list[Asked]) -> Iterator[list[Asked]]:
     """Pieces in the order of slots, so that neighbours are written together."""
     ordered = sorted(asked, key=lambda one: one.slot) if len(asked) > 1 else asked
     return (ordered[first : first + GROUPS_AT_ONCE] for first in range(0, len(ordered), GROUPS_AT_ONCE))
-
-
-def _places(groups: Iterable[tuple[int, int]], cursor: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """The slot and index of each bit that is set, after the cursor."""
-    return ((slot, index) for slot, bits in groups for index in indexes_of(bits) if (slot, index) > cursor)
-
-
-def _item_id(fanout: Fanout, slot: int, index: int) -> str:
-    return f"{fanout.id}:{group_id(slot, fanout.salt)}:{index}"
-
-
-def _whole_slots(failures: list[Failure], asked: int) -> list[Failure]:
-    """Without the last slot, if there may be more of it than was read."""
-    if len(failures) < asked:
-        return failures
-    return [failure for failure in failures if failure.slot != failures[-1].slot]
-
-
-def _cursor(after: str | None) -> tuple[int, int]:
-    """The slot and index of an item id; before all without one."""
-    if after is None:
-        return (0, -1)
-    collected = collect_items([after])
-    if not collected.asked:
-        raise collected.errors[0].error
-    (asked,) = collected.asked
-    return (asked.slot, asked.mask.bit_length() - 1)
 
 
 def _check_count(count: object) -> None:

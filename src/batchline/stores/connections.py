@@ -7,9 +7,11 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, Protocol, TypeVar
 
-from batchline.errors import BatchlineError, StoreUnavailable
+from batchline.core.moment import span_of
+from batchline.errors import BatchlineError, InvalidStore, StoreUnavailable
+from batchline.stores.address import Address
 
-__all__ = ["CONNECTIONS", "PATIENCE", "Busy", "Connections", "Driver", "Lost"]
+__all__ = ["Busy", "Connections", "Driver", "Lost", "pool"]
 
 #: How long to wait before the next attempt, in seconds; the last is repeated until patience ends.
 PAUSES_S: Final = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -116,3 +118,12 @@ class Connections:
         """Close every connection; calls that wait give up."""
         self._closed.set()
         self._close_free()
+
+
+def pool(address: Address, driver: Driver) -> Connections:
+    """The pool of a server's store, of the size and patience that its address asks for."""
+    most = address.option("connections", CONNECTIONS, int)
+    patience = address.option("patience", PATIENCE, span_of)
+    if most < 1:
+        raise InvalidStore(f"connections in the store's address must be at least 1, got {most}")
+    return Connections(driver, most, patience.total_seconds())

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any, Final, Protocol
 
-from batchline.core.fanout import Fanout, FanoutStatus, NewFanout, status_of
-from batchline.core.item_group import GROUP_SIZE, full_mask, groups_of, slot_of, upto_of
+from batchline.core.ack import Asked
+from batchline.core.fanout import Ending, Fanout, FanoutStatus, NewFanout, status_of
+from batchline.core.item_group import GROUP_SIZE, full_mask, groups_of, shard_of, slot_of, upto_of
 from batchline.stores.tracker_rows import Add, Failure, Listing, Shard
+from batchline.stores.tracking import Finished
 
-__all__ = ["Session", "SqlTrackerRows", "signed"]
+__all__ = ["Session", "SqlTrackerRows", "ack_parameters", "acked", "signed"]
 
 WORD: Final = (1 << GROUP_SIZE) - 1
 FANOUT_FIELDS: Final = [field.name for field in fields(Fanout)]
@@ -223,6 +225,26 @@ class SqlTrackerRows:
                 return False
             self._session.run("delete_add", number=number)
         return not self.has_adds(fanout)
+
+
+def ack_parameters(asked: Asked, now_us: int, call_id: str) -> dict[str, Any]:
+    """What the query `ack_group` takes."""
+    return {
+        "slot": asked.slot,
+        "salt": asked.salt,
+        "mask": signed(asked.mask),
+        "fanout": asked.fanout,
+        "shard": shard_of(asked.slot),
+        "count": asked.mask.bit_count(),
+        "now_us": now_us,
+        "call_id": call_id,
+    }
+
+
+def acked(asked: Asked, ended: str | None, told_to: str | None, call_id: str) -> Finished:
+    """What the query `ack_group` has done: all that was asked, and it may have ended the fanout."""
+    endings = [Ending(ended, "complete")] if ended is not None and told_to == call_id else []
+    return Finished(asked.mask.bit_count(), 0, endings)
 
 
 def signed(word: int) -> int:

@@ -5,16 +5,13 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 from batchline.core.ack import Asked
-from batchline.core.fanout import Ending
-from batchline.core.item_group import shard_of
-from batchline.core.moment import span_of
 from batchline.errors import InvalidStore, MissingExtra, StoreError
 from batchline.stores.address import Address
-from batchline.stores.connections import CONNECTIONS, PATIENCE, Busy, Connections, Lost
+from batchline.stores.connections import Busy, Lost, pool
 from batchline.stores.migrations import missing_migrations, statements_of
 from batchline.stores.queries import pyformat_style, read_queries
 from batchline.stores.sql_session import SqlSession
-from batchline.stores.sql_tracker import SqlTrackerRows, signed
+from batchline.stores.sql_tracker import SqlTrackerRows, ack_parameters, acked
 from batchline.stores.store import Store
 from batchline.stores.tracker_rows import TrackerRows
 from batchline.stores.tracking import Finished
@@ -50,9 +47,7 @@ class MysqlStore(Store):
     def __init__(self, address: Address):
         address.check_options(("connections", "patience"))
         self.url = address.shown
-        most = address.option("connections", CONNECTIONS, int)
-        patience = address.option("patience", PATIENCE, span_of)
-        self._connections = Connections(MysqlDriver(address), most, patience.total_seconds())
+        self._connections = pool(address, MysqlDriver(address))
 
     def transact(self, work: Callable[[TrackerRows], T]) -> T:
         """Do the work between BEGIN and COMMIT, at READ COMMITTED."""
@@ -71,22 +66,12 @@ class MysqlStore(Store):
 
     def ack_group(self, asked: Asked, now_us: int, call_id: str) -> Finished:
         """Acknowledge items of one group in one round trip, if all of them were pending and there is no parent."""
-        count = asked.mask.bit_count()
-        values = {
-            "slot": asked.slot,
-            "salt": asked.salt,
-            "mask": signed(asked.mask),
-            "fanout": asked.fanout,
-            "shard": shard_of(asked.slot),
-            "count": count,
-            "now_us": now_us,
-            "call_id": call_id,
-        }
+        values = ack_parameters(asked, now_us, call_id)
         found = self._connections.transact(lambda connection: _session(connection).last_rows("ack_group", **values))
         ((fanout, ended, told_to),) = found
         if fanout is None:
             return super().ack_group(asked, now_us, call_id)
-        return Finished(count, 0, [Ending(ended, "complete")] if ended and told_to == call_id else [])
+        return acked(asked, ended, told_to, call_id)
 
     def version(self) -> int:
         """The number of the newest migration that its schema has seen."""
