@@ -10,11 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from batchline.cli import screen
-from batchline.core.fanout import FanoutStatus
+from batchline.core.fanout import FailedItem, FanoutStatus
 from batchline.core.item_group import ItemGroup
 from batchline.core.moment import moment_of
 from batchline.runtime.clock import now_us
-from batchline.runtime.tracker import FailedItem
 
 __all__ = ["ended_text", "failed_table", "fanout_row", "fanout_table", "group_table", "items_text", "status_panel"]
 

@@ -85,16 +85,19 @@ class PostgresDriver:
 
     def __init__(self, address: Address):
         own = ("connections", "patience")
-        options = {name: value for name, value in address.options.items() if name not in own}
-        place: dict[str, Any] = {
+        values: dict[str, Any] = {
+            "connect_timeout": "10",
+            "application_name": "batchline",
             "host": address.host,
             "port": address.port,
             "user": address.user,
             "password": address.password,
             "dbname": address.path or None,
         }
+        # As libpq does: `?host=/run/postgresql` goes before what stands in the address itself.
+        values |= {name: value for name, value in address.options.items() if name not in own}
         try:
-            self._info = make_conninfo(**{"connect_timeout": "10", "application_name": "batchline"} | options, **place)
+            self._info = make_conninfo(**values)
         except psycopg.ProgrammingError as error:
             raise InvalidStore(f"{address.shown}: {str(error).strip()}") from error
         self._where = address.shown
