@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from batchline.core.item_group import GROUP_SIZE, MOST_ITEMS, ItemGroup, indexes_of, slot_and_salt
 from batchline.errors import BatchlineError, InvalidCount, MalformedItem, UnknownGroup, UnknownItem
@@ -53,8 +53,7 @@ class SealOutcome:
     parents_failed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """Items of one group, as bits."""
 
     slot: int

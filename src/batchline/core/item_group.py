@@ -9,7 +9,6 @@ its place in that add) and the fanout's *salt*, so that it is unlike any other's
     └─ slot, 60 bits ─┘└─ salt, 62 bits ┘       version 8 (RFC 9562), variant y = 8…b
 """
 
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -126,15 +125,16 @@ def count_per_shard(add: int, count: int) -> dict[int, int]:
 
 def group_id(slot: int, salt: int) -> str:
     """The uuid of a group."""
-    return str(uuid.UUID(int=(slot >> 12) << 80 | VERSION | (slot & 0xFFF) << 64 | VARIANT | salt))
+    digits = f"{(slot >> 12) << 80 | VERSION | (slot & 0xFFF) << 64 | VARIANT | salt:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def slot_and_salt(group: str) -> tuple[int, int] | None:
     """What a group's uuid holds, or None for a text that is the uuid of no group."""
     try:
-        number = uuid.UUID(group).int
-    except (ValueError, AttributeError, TypeError):
+        number = int(group.replace("-", ""), 16)
+    except ValueError:
         return None
-    if number >> 76 & 0xF != VERSION >> 76 or number >> 62 & 3 != VARIANT >> 62 or str(uuid.UUID(int=number)) != group:
-        return None
-    return (number >> 80) << 12 | number >> 64 & 0xFFF, number & ((1 << SALT_BITS) - 1)
+    slot, salt = (number >> 80) << 12 | number >> 64 & 0xFFF, number & ((1 << SALT_BITS) - 1)
+    # Written as we write it, or it is another's: this checks version and variant, dashes, case and length at once.
+    return (slot, salt) if number >= 0 and group_id(slot, salt) == group else None

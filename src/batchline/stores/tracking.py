@@ -29,6 +29,7 @@ __all__ = [
     "one_fanout",
     "open_fanout",
     "seal_fanout",
+    "settle",
     "tell_parent",
     "told",
 ]
@@ -241,7 +242,7 @@ def _write(
     closed = _count_down(rows, changes, adds, now_us)
     endings: list[Ending] = []
     for number in sorted(closed.keys() | failures.keys()):
-        endings += _settle(rows, number, closed.get(number, 0), failures.get(number, 0), now_us, call_id)
+        endings += settle(rows, number, closed.get(number, 0), failures.get(number, 0), now_us, call_id)
     return endings
 
 
@@ -264,7 +265,8 @@ def _count_down(rows: TrackerRows, changes: dict[int, int], adds: dict[int, Add]
     return closed
 
 
-def _settle(rows: TrackerRows, number: int, closed: int, failures: int, now_us: int, call_id: str) -> list[Ending]:
+def settle(rows: TrackerRows, number: int, closed: int, failures: int, now_us: int, call_id: str) -> list[Ending]:
+    """Let a fanout know that shards have become empty and items failed, and tell what that ended."""
     fanout = held_fanout(rows, number)
     ending = fanout.settle(closed, failures, now_us, call_id)
     rows.write_fanout(fanout)

@@ -145,11 +145,15 @@ def _is_connection_error(error: "psycopg.Error") -> bool:
 
 
 class PostgresSession(SqlSession):
-    """Lists of plain values become arrays, lists of rows JSON."""
+    """Lists of numbers become arrays, written by ourselves: psycopg takes ten times as long. Lists of rows are JSON."""
 
     def parameter(self, value: Any) -> Any:
         """A parameter as psycopg takes it."""
-        return as_json(value) if isinstance(value, list) and (not value or isinstance(value[0], tuple)) else value
+        if not isinstance(value, list):
+            return value
+        if value and isinstance(value[0], int):
+            return f"{{{','.join(map(str, value))}}}"
+        return value if value and isinstance(value[0], str) else as_json(value)
 
 
 def _session(connection: "psycopg.Connection[Any]") -> PostgresSession:

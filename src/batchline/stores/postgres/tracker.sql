@@ -2,7 +2,7 @@
 SELECT * FROM batchline_fanouts WHERE id = ANY(:ids);
 
 -- fanouts_by_salt: The fanouts of these salts.
-SELECT * FROM batchline_fanouts WHERE salt = ANY(:salts);
+SELECT * FROM batchline_fanouts WHERE salt = ANY(:salts::bigint[]);
 
 -- hold_fanout: The fanout, locked until the transaction ends.
 SELECT * FROM batchline_fanouts WHERE number = :number FOR UPDATE;
@@ -53,7 +53,7 @@ WHERE a.fanout = :fanout AND a.add_id = :add_id;
 -- adds_by_number: Adds, with their fanouts.
 SELECT a.number, a.fanout, a.count, a.child, f.id, f.salt, f.expired_us
 FROM batchline_adds AS a JOIN batchline_fanouts AS f ON f.number = a.fanout
-WHERE a.number = ANY(:numbers);
+WHERE a.number = ANY(:numbers::bigint[]);
 
 -- insert_full_groups: Groups of 64 pending items, from a slot on; made by the server, nothing is sent.
 INSERT INTO batchline_item_groups (slot, bits)
@@ -63,7 +63,7 @@ SELECT :slot::bigint + place, -1 FROM generate_series(0, :groups::bigint - 1) AS
 INSERT INTO batchline_item_groups (slot, bits) VALUES (:slot, :bits);
 
 -- hold_groups: The bits at these slots, locked in order until the transaction ends.
-SELECT slot, bits FROM batchline_item_groups WHERE slot = ANY(:slots) ORDER BY slot FOR UPDATE;
+SELECT slot, bits FROM batchline_item_groups WHERE slot = ANY(:slots::bigint[]) ORDER BY slot FOR UPDATE;
 
 -- write_groups: New bits.
 UPDATE batchline_item_groups AS g SET bits = (w ->> 1)::bigint
@@ -71,7 +71,7 @@ FROM json_array_elements(:groups::json) AS w
 WHERE g.slot = (w ->> 0)::bigint;
 
 -- delete_groups: Forget groups whose items are all done.
-DELETE FROM batchline_item_groups WHERE slot = ANY(:slots);
+DELETE FROM batchline_item_groups WHERE slot = ANY(:slots::bigint[]);
 
 -- insert_failures: What failed, and why.
 INSERT INTO batchline_failures (slot, bits, reason, at_us)
@@ -107,7 +107,7 @@ FROM batchline_fanouts AS f LEFT JOIN batchline_fanouts AS p ON p.number = f.par
 WHERE f.id = :id;
 
 -- labels: The labels of fanouts.
-SELECT fanout, name, value FROM batchline_labels WHERE fanout = ANY(:fanouts) ORDER BY fanout, name;
+SELECT fanout, name, value FROM batchline_labels WHERE fanout = ANY(:fanouts::bigint[]) ORDER BY fanout, name;
 
 -- list_fanouts: As `status`, for many; conditions and list_page follow.
 SELECT f.*, p.id AS parent_id,

@@ -6,15 +6,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from batchline.core.ack import Asked
 from batchline.errors import InvalidStore, StoreError, check_choice
 from batchline.stores.address import Address
 from batchline.stores.connections import Busy, Connections
 from batchline.stores.migrations import missing_migrations, statements_of
 from batchline.stores.queries import named_style, read_queries
 from batchline.stores.sql_session import SqlSession
-from batchline.stores.sql_tracker import SqlTrackerRows
+from batchline.stores.sql_tracker import SqlTrackerRows, ack_parameters
 from batchline.stores.store import Store
 from batchline.stores.tracker_rows import TrackerRows
+from batchline.stores.tracking import Finished, settle
 
 __all__ = ["SqliteStore"]
 
@@ -55,6 +57,11 @@ class SqliteStore(Store):
     def migrate_alone(self) -> list[str]:
         """Bring the schema up to date."""
         return self._writer.transact(_migrate)
+
+    def ack_group(self, asked: Asked, now_us: int, call_id: str) -> Finished:
+        """Acknowledge items of one group in two statements, if all of them were pending and there is no parent."""
+        finished = self._writer.transact(lambda connection: _ack_group(_session(connection), asked, now_us, call_id))
+        return super().ack_group(asked, now_us, call_id) if finished is None else finished
 
     def version(self) -> int:
         """The version of the schema."""
@@ -117,8 +124,26 @@ def translated(path: Path) -> Iterator[None]:
         raise StoreError(f"SQLite file {path}: {error}") from error
 
 
+def _session(connection: sqlite3.Connection) -> SqlSession:
+    return SqlSession(connection.cursor(), read_queries(SqliteStore.room, "tracker.sql", named_style))
+
+
 def _rows(connection: sqlite3.Connection) -> SqlTrackerRows:
-    return SqlTrackerRows(SqlSession(connection.cursor(), read_queries(SqliteStore.room, "tracker.sql", named_style)))
+    return SqlTrackerRows(_session(connection))
+
+
+def _ack_group(session: SqlSession, asked: Asked, now_us: int, call_id: str) -> Finished | None:
+    values = ack_parameters(asked, now_us, call_id)
+    found = session.rows("ack_group", **values)
+    if not found:
+        return None
+    ((bits, number),) = found
+    rows = SqlTrackerRows(session)
+    if not bits:
+        rows.delete_groups([asked.slot])
+    ((pending,),) = session.rows("ack_shard", number=number, **values)
+    endings = [] if pending else settle(rows, number, 1, 0, now_us, call_id)
+    return Finished(values["count"], 0, endings)
 
 
 def _version(connection: sqlite3.Connection) -> int:

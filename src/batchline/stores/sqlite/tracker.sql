@@ -180,3 +180,17 @@ DELETE FROM batchline_failures WHERE slot IN (
 
 -- delete_add: Forget an add.
 DELETE FROM batchline_adds WHERE number = :number;
+
+-- ack_group: Acknowledge pending items of one group of a fanout without a parent; anything else matches nothing.
+UPDATE batchline_item_groups SET bits = bits & ~:mask
+WHERE slot = :slot AND bits & :mask = :mask AND EXISTS (
+    SELECT 1 FROM batchline_adds AS a JOIN batchline_fanouts AS f ON f.number = a.fanout
+    WHERE a.number = :slot >> 18 AND a.child IS NULL AND f.salt = :salt AND (:fanout IS NULL OR f.id = :fanout)
+        AND f.parent IS NULL AND f.expired_us IS NULL
+)
+RETURNING bits, (SELECT fanout FROM batchline_adds WHERE number = :slot >> 18);
+
+-- ack_shard: Let the group's counter count down.
+UPDATE batchline_shards SET pending = pending - :count, active_us = max(active_us, :now_us)
+WHERE fanout = :number AND shard = :shard
+RETURNING pending;
