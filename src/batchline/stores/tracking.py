@@ -82,13 +82,13 @@ def open_fanout(rows: TrackerRows, new: NewFanout, now_us: int) -> FanoutStatus:
         parent = None if new.parent is None else one_fanout(rows, new.parent)
         number = rows.insert_fanout(new, None if parent is None else parent.number, now_us)
         if number is not None and parent is not None:
-            _join_parent(rows, parent, number, new.id, now_us)
+            _join_parent(rows, parent, number, now_us)
     return _opened_as(rows, new)
 
 
-def _join_parent(rows: TrackerRows, parent: Fanout, number: int, fanout: str, now_us: int) -> None:
-    # With a tab, which no name that a user chooses can have.
-    added = _add(rows, parent, 1, f"child\t{fanout}", number, now_us)
+def _join_parent(rows: TrackerRows, parent: Fanout, number: int, now_us: int) -> None:
+    # By number, for an id may be free again and come back; and with a tab, which no name that a user chooses can have.
+    added = _add(rows, parent, 1, f"child\t{number}", number, now_us)
     child = held_fanout(rows, number)
     child.parent_slot = slot_of(added.number, 0)
     rows.write_fanout(child)
