@@ -226,7 +226,8 @@ def _call(call_id: str | None) -> str:
 
 
 def _ended(endings: Iterable[Ending], state: State) -> list[str]:
-    return [ending.fanout for ending in endings if ending.state == state]
+    """In an order that a repeated call has, too."""
+    return sorted(ending.fanout for ending in endings if ending.state == state)
 
 
 def _parts(asked: list[Asked]) -> Iterator[list[Asked]]:
