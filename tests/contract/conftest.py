@@ -1,0 +1,93 @@
+"""One suite, every store: in a database that the tests of a worker share, or in an empty one of a test's own."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+
+import pytest
+
+from batchline import Store, Tracker, open_store
+from tests.contract.tracking import Finishing
+from tests.servers.database import fresh_mariadb, fresh_postgresql
+from tests.stores.redis.estimating import HandClock
+
+KINDS = ("memory", "sqlite", "postgresql", "mysql")
+Opener = Callable[[str], AbstractContextManager[Store]]
+
+
+@pytest.fixture(scope="session")
+def opener(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Opener:
+    """Opens a store of a kind with nothing in it; servers start when the first asks for them."""
+
+    @contextmanager
+    def fresh(kind: str) -> Iterator[Store]:
+        with ExitStack() as stack:
+            if kind == "memory":
+                url = "memory://"
+            elif kind == "sqlite":
+                url = f"sqlite:///{tmp_path_factory.mktemp('sqlite') / 'batchline.db'}"
+            elif kind == "postgresql":
+                url = stack.enter_context(fresh_postgresql(request.getfixturevalue("postgresql_url")))
+            else:
+                url = stack.enter_context(fresh_mariadb(request.getfixturevalue("mariadb_url")))
+            yield stack.enter_context(open_store(url))
+
+    return fresh
+
+
+@pytest.fixture(scope="session")
+def shared_store(opener: Opener) -> Iterator[Callable[[str], Store]]:
+    """The one store of each kind that the tests of a worker share."""
+    with ExitStack() as stack:
+        stores: dict[str, Store] = {}
+
+        def shared(kind: str) -> Store:
+            if kind not in stores:
+                stores[kind] = stack.enter_context(opener(kind))
+            return stores[kind]
+
+        yield shared
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def store(kind: str, shared_store: Callable[[str], Store]) -> Store:
+    """A store that other tests use, too: take ids of your own."""
+    return shared_store(kind)
+
+
+@pytest.fixture
+def fresh_store(kind: str, opener: Opener) -> Iterator[Store]:
+    """An empty store of this test's own, for those that look at all there is: lists and expiry."""
+    with opener(kind) as store:
+        yield store
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def tracker(store: Store, clock: HandClock) -> Tracker:
+    return Tracker(store, clock=clock)
+
+
+@pytest.fixture
+def fresh_tracker(fresh_store: Store, clock: HandClock) -> Tracker:
+    return Tracker(fresh_store, clock=clock)
+
+
+@pytest.fixture(params=["alone", "among others"])
+def finishing(request: pytest.FixtureRequest, tracker: Tracker) -> Finishing:
+    """Acks and fails, alone in a call and among others: stores may know a shorter way for one group."""
+    return Finishing(tracker, request.param)
+
+
+def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:
+    """Strange names would make strange test ids, which differ between workers or break a terminal."""
+    return ascii(val)[:40] if isinstance(val, str) and not (val.isascii() and val.isprintable()) else None
+
