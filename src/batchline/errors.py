@@ -31,6 +31,7 @@ A message says what was expected and what came.
 
 import difflib
 from collections.abc import Iterable
+from typing import Final
 
 __all__ = [
     "BatchlineError",
@@ -60,7 +61,11 @@ __all__ = [
     "UnknownItem",
     "check_choice",
     "did_you_mean",
+    "shown",
 ]
+
+#: Most characters of a value that a message repeats.
+LONGEST_SHOWN: Final = 300
 
 
 class BatchlineError(Exception):
@@ -174,3 +179,11 @@ def check_choice(name: str, choice: object, known: tuple[str, ...], refused: typ
     if choice not in known:
         words = ", ".join(map(repr, known))
         raise refused(f"{name} must be one of {words}, got {choice!r}{did_you_mean(str(choice), known)}")
+
+
+def shown(value: object) -> str:
+    """What came, as a message shows it: not too much of it, and whatever it is."""
+    try:
+        return repr(value)[:LONGEST_SHOWN]
+    except ValueError:  # Python writes no number out that has thousands of digits
+        return f"an {type(value).__name__} too long to show"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from batchline.core.item_group import GROUP_SIZE, MOST_ITEMS, ItemGroup, indexes_of, slot_and_salt
-from batchline.errors import BatchlineError, InvalidCount, MalformedItem, UnknownGroup, UnknownItem
+from batchline.errors import BatchlineError, InvalidCount, MalformedItem, UnknownGroup, UnknownItem, shown
 
 __all__ = ["AckOutcome", "Asked", "Collected", "Item", "ItemError", "SealOutcome", "collect_items"]
 
@@ -158,11 +158,11 @@ def _of_pair(pair: object, errors: list[ItemError]) -> Asked | None:
                 return _of_group(name, mask, pair, errors)
             errors.append(ItemError(pair, _no_mask(mask)))
         case _:
-            errors.append(ItemError(pair, MalformedItem(f"{EXPECTED}, got {str(pair)[:300]!r}")))
+            errors.append(ItemError(pair, MalformedItem(f"{EXPECTED}, got {shown(pair)}")))
     return None
 
 
 def _no_mask(mask: int) -> BatchlineError:
     if mask > ALL_BITS:
         return UnknownItem(f"a group has at most {GROUP_SIZE} items, got a mask of {mask.bit_length()} bits")
-    return MalformedItem(f"expected a mask with a bit for each item, got {mask}")
+    return MalformedItem(f"expected a mask with a bit for each item, got {shown(mask)}")

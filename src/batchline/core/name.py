@@ -3,7 +3,7 @@
 import unicodedata
 from typing import Final
 
-from batchline.errors import InvalidName
+from batchline.errors import InvalidName, shown
 
 __all__ = ["LONGEST_NAME", "LONGEST_REASON", "check_name", "reason_text"]
 
@@ -14,7 +14,7 @@ LONGEST_REASON: Final = 1000
 def check_name(what: str, name: object) -> str:
     """The name, if every store can keep it: 1 to 255 characters, none of them a control character."""
     if not isinstance(name, str):
-        raise InvalidName(f"{what} must be a text, got {name!r} ({type(name).__name__})")
+        raise InvalidName(f"{what} must be a text, got {shown(name)} ({type(name).__name__})")
     if not 1 <= len(name) <= LONGEST_NAME:
         raise InvalidName(f"{what} must have 1 to {LONGEST_NAME} characters, got {len(name):,}: {name[:40]!r}")
     for place, character in enumerate(name):

@@ -13,7 +13,7 @@ from batchline.core.fanout import STATES, Ending, FailedItem, FanoutPage, Fanout
 from batchline.core.item_group import MOST_ITEMS, SALT_BITS, ItemGroup, item_groups
 from batchline.core.moment import span_us
 from batchline.core.name import check_name, reason_text
-from batchline.errors import InvalidCount, InvalidInput, InvalidName, UnknownFanout, check_choice
+from batchline.errors import InvalidCount, InvalidInput, InvalidName, UnknownFanout, check_choice, shown
 from batchline.runtime.clock import now_us
 from batchline.stores.expiring import Looked, clear_fanout, expire_fanout, look_at
 from batchline.stores.listing import cursor_of, failed_items, list_fanouts, pending_items
@@ -238,27 +238,27 @@ def _parts(asked: list[Asked]) -> Iterator[list[Asked]]:
 
 def _check_count(count: object) -> None:
     if not isinstance(count, int) or isinstance(count, bool):
-        raise InvalidCount(f"expected a number of items, got {count!r} ({type(count).__name__})")
+        raise InvalidCount(f"expected a number of items, got {shown(count)} ({type(count).__name__})")
     if not 1 <= count <= MOST_ITEMS:
-        raise InvalidCount(f"expected 1 to {MOST_ITEMS:,} items in one call, got {count:,}")
+        raise InvalidCount(f"expected 1 to {MOST_ITEMS:,} items in one call, got {shown(count)}")
 
 
 def _check_limit(limit: object) -> None:
     if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= LONGEST_PAGE:
-        raise InvalidCount(f"limit must be a whole number from 1 to {LONGEST_PAGE:,}, got {limit!r}")
+        raise InvalidCount(f"limit must be a whole number from 1 to {LONGEST_PAGE:,}, got {shown(limit)}")
 
 
 def _check_tolerate(tolerate: object) -> int | None:
     if tolerate is None:
         return None
     if not isinstance(tolerate, int) or isinstance(tolerate, bool) or not 0 <= tolerate < 2**63:
-        raise InvalidCount(f"tolerate must be a whole number from 0 on, or None for any number, got {tolerate!r}")
+        raise InvalidCount(f"tolerate must be a whole number from 0 on, or None for any number, got {shown(tolerate)}")
     return tolerate
 
 
 def _check_labels(labels: object) -> dict[str, str]:
     if not isinstance(labels, Mapping):
-        raise InvalidName(f"labels must map names to values, got {labels!r}")
+        raise InvalidName(f"labels must map names to values, got {shown(labels)}")
     for name, value in labels.items():
         check_name("the name of a label", name)
         check_name(f"the value of the label {name!r}", value)
