@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from batchline.core.item_group import GROUP_SIZE, MOST_ITEMS, ItemGroup, indexes_of, slot_and_salt
-from batchline.errors import BatchlineError, InvalidCount, MalformedItem, UnknownGroup, UnknownItem, shown
+from batchline.core.name import check_name
+from batchline.errors import BatchlineError, InvalidCount, InvalidName, MalformedItem, UnknownGroup, UnknownItem, shown
 
 __all__ = ["AckOutcome", "Asked", "Collected", "Item", "ItemError", "SealOutcome", "collect_items"]
 
@@ -133,16 +135,27 @@ def _of_group(name: str, mask: int, pair: object, errors: list[ItemError]) -> As
     """The group that `fanout:uuid` names, or `uuid` where a pair was given."""
     fanout, colon, group = name.rpartition(":")
     read = slot_and_salt(group)
-    if read is not None and (fanout or (pair is not None and not colon)):
+    named_well = _is_name(fanout) if fanout else pair is not None and not colon
+    if read is not None and named_well:
         return Asked(*read, fanout or None, group, mask, pair)
     error: BatchlineError
-    if fanout and _is_uuid(group):
+    if named_well and _is_uuid(group):
         error = UnknownGroup(f"no group {group!r} was ever given out")
     else:
         error = MalformedItem(f"{EXPECTED}, got {name[:300]!r}")
     named = [pair] if pair is not None else [f"{name}:{index}" for index in indexes_of(mask)]
     errors += [ItemError(item, error) for item in named]
     return None
+
+
+@lru_cache(maxsize=1024)
+def _is_name(fanout: str) -> bool:
+    """Whether a fanout can have this id: a database would refuse the whole call for a character that it cannot hold."""
+    try:
+        check_name("the id of a fanout", fanout)
+    except InvalidName:
+        return False
+    return True
 
 
 def _is_uuid(text: str) -> bool:
