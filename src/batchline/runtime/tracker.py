@@ -11,7 +11,7 @@ from batchline.core.ack import AckOutcome, Asked, Item, SealOutcome, collect_ite
 from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.fanout import STATES, Ending, FailedItem, FanoutPage, FanoutStatus, NewFanout, State
 from batchline.core.item_group import MOST_ITEMS, SALT_BITS, ItemGroup, item_groups
-from batchline.core.moment import span_us
+from batchline.core.moment import AFTER_ALL_US, BEFORE_ALL_US, span_us
 from batchline.core.name import check_name, reason_text
 from batchline.errors import InvalidCount, InvalidInput, InvalidName, UnknownFanout, check_choice, shown
 from batchline.runtime.clock import now_us
@@ -79,7 +79,7 @@ class Tracker:
             salt=secrets.randbits(SALT_BITS),
             parent=None if parent is None else check_name("the id of a parent", parent),
             tolerate=_check_tolerate(tolerate),
-            labels=_check_labels(labels or {}),
+            labels=_check_labels({} if labels is None else labels),
             unsealed_for_us=rules.unsealed_us,
             sealed_for_us=rules.sealed_us,
             tombstone_for_us=rules.tombstone_us,
@@ -158,14 +158,14 @@ class Tracker:
         """The ids of pending items, in order; `after` is the last of the page before."""
         check_name("the id of a fanout", fanout)
         _check_limit(limit)
-        cursor = cursor_of(after)
+        cursor = cursor_of(fanout, after)
         return self._store.read(lambda rows: pending_items(rows, fanout, limit, cursor))
 
     def failed_items(self, fanout: str, limit: int = 100, *, after: str | None = None) -> list[FailedItem]:
         """The items that failed, with their reasons, in order; `after` is the id of the last of the page before."""
         check_name("the id of a fanout", fanout)
         _check_limit(limit)
-        cursor = cursor_of(after)
+        cursor = cursor_of(fanout, after)
         return self._store.read(lambda rows: failed_items(rows, fanout, limit, cursor))
 
     def expire(self, fanout: str) -> ExpireOutcome:
@@ -209,15 +209,19 @@ class Tracker:
         """
         if state is not None:
             check_choice("state", state, STATES, InvalidInput)
-        if older_than is not None and not isinstance(older_than, timedelta):
-            raise InvalidInput(f"older_than must be a timedelta, got {older_than!r}")
-        if after is not None and not isinstance(after, int):
-            raise InvalidInput(f"after must be the `next` of the page before, got {after!r}")
+        if parent is not None:
+            check_name("the id of a parent", parent)
         _check_limit(limit)
-        wanted = tuple(_check_labels(labels or {}).items())
-        before_us = None if older_than is None else self._now_us() - span_us(older_than)
-        listing = Listing(after or 0, limit, state, wanted, before_us)
+        wanted = tuple(_check_labels({} if labels is None else labels).items())
+        listing = Listing(_check_page(after), limit, state, wanted, self._before_us(older_than))
         return self._store.read(lambda rows: list_fanouts(rows, listing, parent))
+
+    def _before_us(self, older_than: timedelta | None) -> int | None:
+        if older_than is None:
+            return None
+        if not isinstance(older_than, timedelta):
+            raise InvalidInput(f"older_than must be a timedelta, got {shown(older_than)} ({type(older_than).__name__})")
+        return max(BEFORE_ALL_US, min(self._now_us() - span_us(older_than), AFTER_ALL_US))
 
 
 def _call(call_id: str | None) -> str:
@@ -241,6 +245,14 @@ def _check_count(count: object) -> None:
         raise InvalidCount(f"expected a number of items, got {shown(count)} ({type(count).__name__})")
     if not 1 <= count <= MOST_ITEMS:
         raise InvalidCount(f"expected 1 to {MOST_ITEMS:,} items in one call, got {shown(count)}")
+
+
+def _check_page(after: object) -> int:
+    if after is None:
+        return 0
+    if not isinstance(after, int) or isinstance(after, bool) or not 0 <= after <= AFTER_ALL_US:
+        raise InvalidInput(f"after must be the next of the page before, got {shown(after)}")
+    return after
 
 
 def _check_limit(limit: object) -> None:

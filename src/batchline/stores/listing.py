@@ -10,6 +10,7 @@ from batchline.core.ack import collect_items
 from batchline.core.fanout import FailedItem, Fanout, FanoutPage
 from batchline.core.item_group import GROUP_SIZE, group_id, indexes_of
 from batchline.core.moment import moment_of
+from batchline.errors import ForeignGroup, shown
 from batchline.stores.tracker_rows import Failure, Listing, TrackerRows
 from batchline.stores.tracking import one_fanout
 
@@ -48,14 +49,16 @@ def failed_items(rows: TrackerRows, fanout: str, limit: int, cursor: Cursor) -> 
     ]
 
 
-def cursor_of(after: str | None) -> Cursor:
-    """Where a page after this item begins; at the first without one."""
+def cursor_of(fanout: str, after: str | None) -> Cursor:
+    """Where a page after this item of the fanout begins; at the first without one."""
     if after is None:
         return (0, -1)
     collected = collect_items([after])
     if not collected.asked:
         raise collected.errors[0].error
     (asked,) = collected.asked
+    if asked.fanout != fanout:
+        raise ForeignGroup(f"expected an item of fanout {fanout!r}, got {shown(after)}")
     return (asked.slot, asked.mask.bit_length() - 1)
 
 

@@ -5,7 +5,16 @@ from dataclasses import dataclass, field
 
 from batchline.core.ack import Asked, ItemError
 from batchline.core.fanout import Ending, Fanout, FanoutStatus, NewFanout
-from batchline.core.item_group import add_of, count_per_shard, full_mask, place_of, shard_of, slot_of, upto_of
+from batchline.core.item_group import (
+    add_of,
+    count_per_shard,
+    full_mask,
+    indexes_of,
+    place_of,
+    shard_of,
+    slot_of,
+    upto_of,
+)
 from batchline.errors import (
     BatchlineError,
     ChildItem,
@@ -210,7 +219,8 @@ def _clear_bits(
         upto = upto_of(adds[add_of(one.slot)].count, place_of(one.slot))
         mask = one.mask & full_mask(upto)
         if beyond := one.mask ^ mask:
-            error = UnknownItem(f"group {one.group} has {upto} items, got the index {beyond.bit_length() - 1}")
+            past = ", ".join(map(str, indexes_of(beyond)))
+            error = UnknownItem(f"group {one.group} has {upto} items, got the index {past}")
             finished.errors += one.refused(beyond, error)
         hit = bits.get(one.slot, 0) & mask
         finished.changed += hit.bit_count()
