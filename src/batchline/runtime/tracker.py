@@ -187,10 +187,16 @@ class Tracker:
         numbers = self._store.read(lambda rows: rows.due_fanouts(moment_us, limit))
         outcome = ExpireOutcome(more=len(numbers) == limit)
         for number in numbers:
-            looked = self._store.transact(partial(look_at, number=number, now_us=moment_us, call_id=call))
+            look = partial(look_at, number=number, now_us=moment_us, call_id=call)
+            looked = self._store.transact(look)
             outcome.take(looked)
-            if looked.to_clear:
-                outcome.more |= not self._store.transact(partial(clear_fanout, number=number))
+            if not looked.to_clear:
+                continue
+            if self._store.transact(partial(clear_fanout, number=number)):
+                # Its tombstone is left, and may be due as well, if nobody has looked for long.
+                outcome.take(self._store.transact(look))
+            else:
+                outcome.more = True
         return outcome
 
     def list(
