@@ -35,15 +35,15 @@ def opener(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="session")
-def shared_store(opener: Opener) -> Iterator[Callable[[str], Store]]:
-    """The one store of each kind that the tests of a worker share."""
+def shared_store(opener: Opener) -> Iterator[Callable[[str, str], Store]]:
+    """The one store of a kind and purpose that the tests of a worker share."""
     with ExitStack() as stack:
-        stores: dict[str, Store] = {}
+        stores: dict[tuple[str, str], Store] = {}
 
-        def shared(kind: str) -> Store:
-            if kind not in stores:
-                stores[kind] = stack.enter_context(opener(kind))
-            return stores[kind]
+        def shared(kind: str, purpose: str) -> Store:
+            if (kind, purpose) not in stores:
+                stores[kind, purpose] = stack.enter_context(opener(kind))
+            return stores[kind, purpose]
 
         yield shared
 
@@ -54,9 +54,9 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def store(kind: str, shared_store: Callable[[str], Store]) -> Store:
+def store(kind: str, shared_store: Callable[[str, str], Store]) -> Store:
     """A store that other tests use, too: take ids of your own."""
-    return shared_store(kind)
+    return shared_store(kind, "suite")
 
 
 @pytest.fixture
@@ -90,4 +90,3 @@ def finishing(request: pytest.FixtureRequest, tracker: Tracker) -> Finishing:
 def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:
     """Strange names would make strange test ids, which differ between workers or break a terminal."""
     return ascii(val)[:40] if isinstance(val, str) and not (val.isascii() and val.isprintable()) else None
-

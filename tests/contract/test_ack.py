@@ -4,8 +4,8 @@ import pytest
 
 from batchline import ItemGroup, Tracker
 from batchline.core.moment import moment_of
-from batchline.errors import InvalidInput
-from tests.contract.tracking import Finishing, new_id, opened
+from batchline.errors import InvalidInput, MalformedItem, UnknownItem
+from tests.contract.tracking import Finishing, errors_of, new_id, opened
 from tests.stores.redis.estimating import BEGIN_US, HandClock
 
 
@@ -167,6 +167,17 @@ def test_a_call_of_more_groups_than_a_transaction_takes_on_is_one_call(
     outcome = tracker.ack([*its, *others, its[0], "nonsense"], call_id=new_id())
     assert (outcome.changed, outcome.repeated, len(outcome.errors)) == (323, 1, 1)
     assert set(outcome.completed) == {one, other}
+
+
+def test_a_mapping_of_groups_to_masks_names_their_items(tracker: Tracker) -> None:
+    fanout, items = opened(tracker, 70)
+    first, last = items[0].rpartition(":")[0], items[-1].rpartition(":")[0]
+    tracker.seal(fanout)
+    outcome = tracker.ack({first: (1 << 64) - 1, last: 0b1000001})
+    assert (outcome.changed, errors_of(outcome)) == (65, [(f"{last}:6", UnknownItem)])
+    outcome = tracker.ack({last: 0b111111, "nonsense": 1, first: 0})
+    assert (outcome.changed, outcome.repeated, outcome.completed) == (5, 1, (fanout,))
+    assert errors_of(outcome) == [("nonsense:0", MalformedItem), ((first, 0), MalformedItem)]
 
 
 def test_nothing_named_changes_nothing(tracker: Tracker) -> None:

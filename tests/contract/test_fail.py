@@ -155,7 +155,7 @@ def test_one_call_fails_items_of_many_fanouts(tracker: Tracker) -> None:
         ("nul \0 inside", "nul � inside"),
         ("half \ud800 a pair", "half ? a pair"),
         ("😀 שלום % %s '\"\\ \n\t\x1b;--", "😀 שלום % %s '\"\\ \n\t\x1b;--"),
-        ("{\"a\": [1, null]} :name ::bigint $.x ", "{\"a\": [1, null]} :name ::bigint $.x "),
+        ('{"a": [1, null]} :name ::bigint $.x ', '{"a": [1, null]} :name ::bigint $.x '),
         ("x" * 1001, "x" * 1000),
         ("😀" * 1001, "😀" * 1000),
         (None, "None"),
