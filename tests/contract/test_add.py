@@ -93,9 +93,7 @@ def test_an_add_without_an_id_adds_each_time(tracker: Tracker) -> None:
 def test_nothing_can_be_added_after_the_seal(tracker: Tracker) -> None:
     fanout, _ = opened(tracker, 3)
     tracker.seal(fanout)
-    with pytest.raises(
-        FanoutSealed, match=f"'{fanout}' was sealed at 2027-01-15T08:00:00.123457.*no item can be added"
-    ):
+    with pytest.raises(FanoutSealed, match=f"'{fanout}' was sealed at 2027-01-15T08:00:00.123457.*no item can"):
         tracker.add(fanout, 1)
     with pytest.raises(FanoutSealed):
         tracker.add(fanout, 100_000, add_id="page-1")
