@@ -125,7 +125,7 @@ class Run:
         """Make a call that can be repeated, and compare its answer."""
         self.calls.append((verb, how, call))
         try:
-            expected = self.model.seal(*how, call) if verb == "seal" else self.finished(verb, how, call)
+            expected = self.model.seal(how[0], call) if verb == "seal" else self.finished(verb, how, call)
         except Refused as refused:
             self.refused_alike(refused, lambda: getattr(self.tracker, verb)(*how, call_id=call))
         outcome = getattr(self.tracker, verb)(*how, call_id=call)
@@ -232,7 +232,7 @@ def wind_up(tracker: Tracker, clock: HandClock) -> None:
 def test_any_history_is_answered_as_by_the_model(kind: str, shared_store: Callable[[str, str], Store]) -> None:
     store = shared_store(kind, "model")
 
-    @settings(max_examples=settings.default.max_examples * HISTORIES[kind])
+    @settings(max_examples=settings().max_examples * HISTORIES[kind])
     @given(steps=st.lists(STEPS, min_size=5, max_size=40))
     def histories(steps: list[tuple[Any, ...]]) -> None:
         clock = HandClock()

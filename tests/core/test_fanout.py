@@ -1,5 +1,6 @@
 """A fanout's life, as a rule: it ends once, and whoever ends it is told."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,26 +12,14 @@ from batchline.core.moment import moment_of
 from batchline.errors import FanoutExpired, FanoutSealed
 
 UNSEALED_US, SEALED_US = 100, 1000
+VERBS = st.sampled_from(["add", "empty", "fail", "seal", "expire"])
 
 
 def fanout(**how: Any) -> Fanout:
-    return Fanout(
-        **{
-            "number": 1,
-            "id": "f",
-            "salt": 5,
-            "parent": None,
-            "parent_slot": None,
-            "tolerate": 0,
-            "unsealed_for_us": UNSEALED_US,
-            "sealed_for_us": SEALED_US,
-            "tombstone_for_us": 10_000,
-            "opened_us": 0,
-            "active_us": 0,
-            "due_us": UNSEALED_US,
-        }
-        | how
-    )
+    spans: dict[str, Any] = {"unsealed_for_us": UNSEALED_US, "sealed_for_us": SEALED_US, "tombstone_for_us": 10_000}
+    times: dict[str, Any] = {"opened_us": 0, "active_us": 0, "due_us": UNSEALED_US}
+    rest: dict[str, Any] = {"number": 1, "id": "f", "salt": 5, "parent": None, "parent_slot": None, "tolerate": 0}
+    return Fanout(**(spans | times | rest | how))
 
 
 def test_the_last_counter_that_empties_after_the_seal_completes_it() -> None:
@@ -86,7 +75,8 @@ def test_nothing_is_added_after_the_seal_or_the_end_of_its_life() -> None:
     assert (one.total, one.open_shards) == (0, 0)
     other = fanout()
     other.expire(5)
-    for verb in (lambda: other.add(1, 1, 6), lambda: other.seal(6, "s"), other.check_alive):
+    verbs: list[Callable[[], object]] = [lambda: other.add(1, 1, 6), lambda: other.seal(6, "s"), other.check_alive]
+    for verb in verbs:
         with pytest.raises(FanoutExpired, match=r"fanout 'f' expired at 1970-01-01T00:00:00.000005\+00:00"):
             verb()
 
@@ -126,9 +116,7 @@ def test_a_clock_that_runs_back_takes_no_activity_away() -> None:
     assert (one.active_us, one.due_us) == (50, 50 + UNSEALED_US)
 
 
-@given(
-    st.lists(st.sampled_from(["add", "empty", "fail", "seal", "expire"]), max_size=20), st.none() | st.integers(0, 3)
-)
+@given(st.lists(VERBS, max_size=20), st.none() | st.integers(0, 3))
 def test_it_ends_at_most_once_and_its_state_is_always_one(verbs: list[str], tolerate: int | None) -> None:
     one, endings = fanout(tolerate=tolerate), []
     for now, verb in enumerate(verbs, 1):

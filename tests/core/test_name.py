@@ -16,7 +16,7 @@ ANY = st.text(st.characters())
 def test_a_name_is_kept_as_it_is_or_refused(name: str) -> None:
     wrong = [character for character in name if unicodedata.category(character) in ("Cc", "Cs")]
     if wrong or not 1 <= len(name) <= LONGEST_NAME:
-        with pytest.raises(InvalidName, match="^the name must have "):
+        with pytest.raises(InvalidName, match=r"the name must have "):
             check_name("the name", name)
     else:
         assert check_name("the name", name) is name
