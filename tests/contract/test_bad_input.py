@@ -278,6 +278,13 @@ def test_a_group_that_was_never_given_out_is_unknown(finishing: Finishing, track
     assert tracker.status(fanout).pending == 64
 
 
+def test_a_uuid_with_digits_too_many_is_malformed(finishing: Finishing, tracker: Tracker) -> None:
+    for bits in (60, 64, 70):
+        group = group_id(1 << bits, 12345)
+        refused(finishing, tracker, f"f:{group}:0", MalformedItem, "expected fanout:uuid:index, or a group with a mask")
+        refused(finishing, tracker, (group, 1), MalformedItem, "expected fanout:uuid:index, or a group with a mask")
+
+
 def test_a_group_of_another_fanout_is_foreign(finishing: Finishing, tracker: Tracker) -> None:
     fanout, _ = opened(tracker, 1)
     owner, items = opened(tracker, 3)

@@ -136,5 +136,5 @@ def slot_and_salt(group: str) -> tuple[int, int] | None:
     except ValueError:
         return None
     slot, salt = (number >> 80) << 12 | number >> 64 & 0xFFF, number & ((1 << SALT_BITS) - 1)
-    # Written as we write it, or it is another's: this checks version and variant, dashes, case and length at once.
-    return (slot, salt) if number >= 0 and group_id(slot, salt) == group else None
+    # Written as we write it, or it is another's: this checks version and variant, dashes and case at once.
+    return (slot, salt) if 0 <= number < 1 << 128 and group_id(slot, salt) == group else None
