@@ -13,6 +13,10 @@ EXAMPLES: Final = (
     "memory://, sqlite:///batchline.db, postgresql://user:password@host/name, mysql://user:password@host/name"
 )
 
+NOT_ENCODED: Final = (
+    "its host and port cannot be read: in a name or password write # as %23, / as %2F, : as %3A, ? as %3F and @ as %40"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -61,8 +65,12 @@ def read_address(url: object) -> Address:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise InvalidStore(f"expected the address of a store, such as {EXAMPLES}; {error}") from error
+    except ValueError:
+        # Without what Python says, for it quotes what may be a piece of a password.
+        raise InvalidStore(f"expected the address of a store, such as {EXAMPLES}; {NOT_ENCODED}") from None
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if "#" in url or (parts.netloc and any("@" in part for part in (parts.path, *options))):
+        raise InvalidStore(f"expected the address of a store, such as {EXAMPLES}; {NOT_ENCODED}")
     return Address(
         scheme=parts.scheme,
         host=parts.hostname,
@@ -70,5 +78,5 @@ def read_address(url: object) -> Address:
         user=unquote(parts.username) if parts.username else None,
         password=unquote(parts.password) if parts.password else None,
         path=unquote(parts.path.removeprefix("/")),
-        options=dict(parse_qsl(parts.query, keep_blank_values=True)),
+        options=options,
     )
