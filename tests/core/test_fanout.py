@@ -1,6 +1,5 @@
 """A fanout's life, as a rule: it ends once, and whoever ends it is told."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -75,7 +74,7 @@ def test_nothing_is_added_after_the_seal_or_the_end_of_its_life() -> None:
     assert (one.total, one.open_shards) == (0, 0)
     other = fanout()
     other.expire(5)
-    verbs: list[Callable[[], object]] = [lambda: other.add(1, 1, 6), lambda: other.seal(6, "s"), other.check_alive]
+    verbs: list[Any] = [lambda: other.add(1, 1, 6), lambda: other.seal(6, "s"), other.check_alive]
     for verb in verbs:
         with pytest.raises(FanoutExpired, match=r"fanout 'f' expired at 1970-01-01T00:00:00.000005\+00:00"):
             verb()

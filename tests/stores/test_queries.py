@@ -1,0 +1,68 @@
+"""SQL in files: named, parameters as each driver takes them, the same in every database, and none that nobody uses."""
+
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+import batchline
+from batchline.stores.queries import named_style, pyformat_style, read_queries
+
+ROOMS = ("sqlite", "postgres", "mysql")
+#: What one database does in several statements and the others in one.
+OWN = {"sqlite": {"ack_shard"}, "postgres": set[str](), "mysql": set[str]()}
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("WHERE id = :id", "WHERE id = %(id)s"),
+        ("(:a,:b, :c_d)", "(%(a)s,%(b)s, %(c_d)s)"),
+        (":slot::bigint + 1", "%(slot)s::bigint + 1"),
+        ("(w ->> 0)::bigint", "(w ->> 0)::bigint"),
+        ("~:mask & -:count", "~%(mask)s & -%(count)s"),
+        ("x LIKE '%' AND y = :y", "x LIKE '%%' AND y = %(y)s"),
+        ("count % 5", "count %% 5"),
+        ("@pending := pending", "@pending := pending"),
+        ("'12:30:00'", "'12:30:00'"),
+        ("a:b", "a:b"),
+        ("::text", "::text"),
+        ("", ""),
+    ],
+)
+def test_parameters_become_what_the_driver_takes(sql: str, expected: str) -> None:
+    assert pyformat_style(sql) == expected
+    assert named_style(sql) == sql
+    names = re.findall(r"%\((\w+)\)s", expected)
+    assert (expected % dict.fromkeys(names, "?")).count("?") == len(names)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_query_has_a_name_of_its_own_a_sentence_and_no_comment_left(room: str) -> None:
+    text = (files("batchline.stores") / room / "tracker.sql").read_text(encoding="utf-8")
+    heads = re.findall(r"^-- (\w+): (.*)$", text, re.MULTILINE)
+    assert len(heads) == len(dict(heads))
+    assert all(sentence[0].isupper() and sentence.endswith(".") for _, sentence in heads)
+    for sql in read_queries(room, "tracker.sql", pyformat_style).values():
+        assert sql
+        assert "--" not in sql
+        assert not sql.endswith(";")
+        assert not re.search(r"(?<![:\w]):[a-z]", sql), "a parameter was left as it was"
+
+
+def test_every_database_has_the_same_queries_with_the_same_parameters() -> None:
+    queries = {room: read_queries(room, "tracker.sql", named_style) for room in ROOMS}
+    names = {room: set(queries[room]) - OWN[room] for room in ROOMS}
+    assert names["sqlite"] == names["postgres"] == names["mysql"]
+    for name in names["sqlite"] - {"ack_group"}:
+        parameters = [set(re.findall(r"(?<![:\w]):([a-z_]+)", queries[room][name])) for room in ROOMS]
+        assert parameters[0] == parameters[1] == parameters[2], name
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_query_is_there_that_nobody_uses(room: str) -> None:
+    stores = Path(batchline.__file__).parent / "stores"
+    code = "\n".join(path.read_text() for path in (stores / "sql_tracker.py", stores / room / "store.py"))
+    used = set(re.findall(r'"([a-z_]+)"', code)) | {"where_state", "where_opened_before_us", "where_parent"}
+    assert set(read_queries(room, "tracker.sql", named_style)) - used == set()
