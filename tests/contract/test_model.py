@@ -49,6 +49,8 @@ STEPS = st.one_of(
     st.tuples(st.just("ack"), st.lists(PICKS, min_size=1, max_size=5)),
     st.tuples(st.just("ack"), st.lists(PICKS, min_size=1, max_size=1)),
     st.tuples(st.just("ack"), st.tuples(st.tuples(st.just("fanout"), NUMBERS, st.just(1)))),
+    st.tuples(st.just("drain"), NAMES),
+    st.tuples(st.just("drain"), NAMES),
     st.tuples(st.just("fail"), st.lists(PICKS, min_size=1, max_size=3), st.sampled_from(["broken", "lost"])),
     st.tuples(st.just("repeat"), NUMBERS),
     st.tuples(st.just("expire"), NAMES),
@@ -116,6 +118,12 @@ class Run:
 
     def fail(self, picks: list[tuple[str, int, int]], reason: str) -> None:
         self.do("fail", (self.named(picks), reason), new_id())
+
+    def drain(self, name: str) -> None:
+        """Acknowledge whatever a fanout of this name ever had, each group in a call of its own."""
+        for group, (owner, upto, child) in list(self.model.groups.items()):
+            if owner.id == name and not child:
+                self.do("ack", ([(group, (1 << upto) - 1)],), new_id())
 
     def repeat(self, number: int) -> None:
         if self.calls:
