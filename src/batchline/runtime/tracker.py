@@ -183,11 +183,11 @@ class Tracker:
         Of the items of an expired fanout, a bounded number goes in each step.
         """
         _check_limit(limit)
-        moment_us, call = self._now_us(), _call(None)
+        moment_us = self._now_us()
         numbers = self._store.read(lambda rows: rows.due_fanouts(moment_us, limit))
         outcome = ExpireOutcome(more=len(numbers) == limit)
         for number in numbers:
-            looked = self._store.transact(partial(look_at, number=number, now_us=moment_us, call_id=call))
+            looked = self._store.transact(partial(look_at, number=number, now_us=moment_us, call_id=_call(None)))
             outcome.take(looked)
             if looked.to_clear:
                 outcome.more |= not self._store.transact(partial(clear_fanout, number=number))
