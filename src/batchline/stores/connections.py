@@ -123,6 +123,8 @@ class Connections:
 
     def close(self) -> None:
         """Close every connection, those in use when their call is done; calls that wait give up."""
+        if self._pid != os.getpid():
+            self._leave_to_parent()
         self._closed.set()
         self._close_free()
 
