@@ -11,7 +11,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from multiprocessing import get_context
@@ -43,6 +43,7 @@ __all__ = [
     "race_in_threads",
     "recount",
     "select",
+    "write",
 ]
 
 #: How many times as many rounds, restarts and kills the full profile has.
@@ -427,19 +428,33 @@ class Recount:
 
 def select(url: str, sql: str) -> list[tuple[Any, ...]]:
     """Rows of a SQL store, through a connection of our own."""
+    with _connected(url) as connection:
+        cursor = connection.cursor()
+        cursor.execute(sql)
+        return list(cursor.fetchall())
+
+
+def write(url: str, sql: str) -> None:
+    """Change a SQL store behind its back."""
+    with _connected(url) as connection:
+        connection.cursor().execute(sql)
+        connection.commit()
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[Any]:
     if url.startswith("sqlite"):
         import sqlite3
 
-        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=PATIENCE_S)) as file:
-            return file.execute(sql).fetchall()
-    if url.startswith("postgresql"):
+        connection: Any = sqlite3.connect(url.removeprefix("sqlite:///"), timeout=PATIENCE_S)
+    elif url.startswith("postgresql"):
         import psycopg
 
-        with psycopg.connect(url) as connection:
-            return connection.execute(sql.encode()).fetchall()
-    with closing(connect_mariadb(url)) as other, other.cursor() as cursor:
-        cursor.execute(sql)
-        return list(cursor.fetchall())
+        connection = psycopg.connect(url)
+    else:
+        connection = connect_mariadb(url)
+    with closing(connection):
+        yield connection
 
 
 def recount(store: Store, url: str) -> dict[str, Recount]:
