@@ -103,7 +103,7 @@ class OwnServer:
                 cwd=self._home,
                 env={"PATH": os.environ.get("PATH", os.defpath), "HOME": own, "TMPDIR": own, "LC_ALL": "C.UTF-8"},
                 start_new_session=True,
-                preexec_fn=die_with_keeper(self._kind.orphan_signal),  # noqa: PLW1509 - no thread of ours is running yet
+                preexec_fn=die_with_keeper(self._kind.orphan_signal),
                 **self._user,
             )
 

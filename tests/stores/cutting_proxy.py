@@ -1,4 +1,4 @@
-"""A way to a database on which a connection breaks at a chosen request: before it arrives, or before its answer does."""
+"""A way to a database on which a connection breaks at a chosen request: before that arrives, or its answer does."""
 
 import socket
 import threading
@@ -28,7 +28,7 @@ class CuttingProxy:
         return int(self._listener.getsockname()[1])
 
     def cut_at(self, request: bytes, *, answered: bool) -> None:
-        """Break the connection at the next request that contains this: once it is answered, or before it is passed on."""
+        """Break the connection at the next request that contains this: when it is answered, or before it is sent."""
         self.has_cut = False
         self._answered = answered
         self._at = request

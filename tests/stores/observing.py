@@ -14,7 +14,9 @@ PATIENCE_S: Final = 60.0
 INNODB_S: Final = 0.12
 
 WAITING: Final = {
-    "postgresql": "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+    "postgresql": (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    ),
     "mysql": (
         "SELECT count(*) FROM information_schema.innodb_trx AS t "
         "JOIN information_schema.processlist AS p ON p.id = t.trx_mysql_thread_id "

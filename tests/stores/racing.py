@@ -141,7 +141,9 @@ def seal_and_last_acks(dice: random.Random, number: int, workers: int) -> Round:
     """The original's race: the last items are acknowledged while the fanout is sealed."""
     name = f"seal-{number}"
     items = dice.randint(1, workers - 1)
-    acks = [Call("ack", items=((name, item),), id=f"{name} {item}", as_masks=dice.random() < 0.5) for item in range(items)]
+    acks = [
+        Call("ack", items=((name, item),), id=f"{name} {item}", as_masks=dice.random() < 0.5) for item in range(items)
+    ]
     seals = [Call("seal", name, id=f"{name} seal {one}") for one in range(dice.randint(1, workers - items))]
     return Round("seal_and_last_acks", [Opened(name, (items,))], _share(dice, [*acks, *seals], workers))
 
@@ -159,9 +161,7 @@ def shards_emptied(dice: random.Random, number: int, workers: int) -> Round:
 def adds_and_seal(dice: random.Random, number: int, workers: int) -> Round:
     """Items are added, and acknowledged at once, while the fanout is sealed."""
     name = f"adds-{number}"
-    adds = [
-        Call("add_and_ack", name, id=f"add {dice.randint(0, workers)}", count=3) for _ in range(workers + 1)
-    ]
+    adds = [Call("add_and_ack", name, id=f"add {dice.randint(0, workers)}", count=3) for _ in range(workers + 1)]
     seals = [Call("seal", name, id=f"{name} seal {one}") for one in range(dice.randint(1, 2))]
     calls = [*adds, *seals, Call("ack", items=((name, 0),), id=f"{name} first")]
     return Round("adds_and_seal", [Opened(name, (1,))], _share(dice, calls, workers))
@@ -171,7 +171,8 @@ def failures(dice: random.Random, number: int, workers: int) -> Round:
     """Items fail and are acknowledged, the same ones by several, with more or less tolerance."""
     name = f"fails-{number}"
     calls = [
-        Call(dice.choice(("ack", "fail")), items=((name, dice.randrange(3)),), id=f"{name} {one}") for one in range(workers)
+        Call(dice.choice(("ack", "fail")), items=((name, dice.randrange(3)),), id=f"{name} {one}")
+        for one in range(workers)
     ]
     calls += [Call("ack", items=_groups(name, (3,))[0], id=f"{name} all")] * dice.randint(0, 1)
     calls += [Call("seal", name, id=f"{name} seal")]
@@ -193,7 +194,11 @@ def opened_by_all(dice: random.Random, number: int, workers: int) -> Round:
     """Everybody opens the same fanout, makes the same add, and seals it."""
     name = f"opened-{number}"
     calls = [
-        [Call("open", name), Call("add_and_ack", name, id="only", count=5), Call("seal", name, id=f"{name} seal {worker}")]
+        [
+            Call("open", name),
+            Call("add_and_ack", name, id="only", count=5),
+            Call("seal", name, id=f"{name} seal {worker}"),
+        ]
         for worker in range(workers)
     ]
     return Round("opened_by_all", [], calls)

@@ -20,7 +20,7 @@ from tests.stores.observing import wait_until
 from tests.stores.racing import MORE, PATIENCE_S, recount, select
 
 T = TypeVar("T")
-PROCESSES, THREADS, ADDS = 3, 3, 30 * MORE
+PROCESSES, THREADS, ADDS = 3, 3, 100 * MORE
 
 
 @pytest.fixture

@@ -109,9 +109,7 @@ class Work:
 
 
 @pytest.mark.parametrize("patience", ["0 s", "30 s"])
-def test_a_restart_in_the_midst_of_calls_loses_and_doubles_nothing(
-    server: OwnServer, url: str, patience: str
-) -> None:
+def test_a_restart_in_the_midst_of_calls_loses_and_doubles_nothing(server: OwnServer, url: str, patience: str) -> None:
     with open_store(f"{url}?patience={patience.replace(' ', '')}&connections={THREADS}") as store:
         work = Work(Tracker(store), threading.Event(), threading.Event())
         with ThreadPoolExecutor(THREADS) as threads:
@@ -279,13 +277,9 @@ def test_an_expiry_whose_commit_is_cut_off_tells_what_it_ended(
     parent = far.open(tolerate=0).id
     fanout = far.open(parent=parent).id
     far.seal(parent)
-    if not by_name:
-        far.expire_due()
     proxy.cut_at(b"COMMIT", answered=answered)
-    if by_name:
-        outcome = far.expire(fanout)
-    else:
-        outcome = Tracker(far._store, clock=lambda: 2**52).expire_due()
+    much_later = Tracker(far._store, clock=lambda: 2**52)
+    outcome = far.expire(fanout) if by_name else much_later.expire_due()
     assert proxy.has_cut
     assert fanout in outcome.expired
     assert outcome.failed == [parent]
