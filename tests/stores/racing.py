@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from multiprocessing import get_context
+from threading import BrokenBarrierError
 from typing import Any, Final, Protocol
 
 from batchline.core.expiry_rules import ExpiryRules
@@ -106,6 +107,11 @@ class Answer:
     added: tuple[str, ...] = ()
     #: Items that did not count, with the class of the reason.
     errors: tuple[tuple[str, str], ...] = ()
+
+    def done(self) -> set[str]:
+        """Items that are done after this call, by whoever's."""
+        named = self.call.items if self.call.verb in ("ack", "fail") else ()
+        return set(named) - {item for item, _ in self.errors}
 
 
 Items = dict[str, list[str]]
@@ -214,6 +220,7 @@ def nested(dice: random.Random, number: int, workers: int) -> Round:
     calls = [Call("seal", one, id=f"{one} seal") for one in (top, middle, *leaves)]
     calls += [Call("ack", items=((one, 0),), id=f"{one} ack") for one in (middle, *leaves)]
     calls += [Call("fail", items=((leaves[0], 0),), id=f"{leaves[0]} fail")] * dice.randint(0, 1)
+    calls += [Call("ack", items=tuple((one, 0) for one in (middle, *leaves)), id=f"{top} all")] * (dice.random() < 0.3)
     calls += [Call("expire", leaves[1])] * (dice.random() < 0.2)
     calls += [Call("open_child", f"late-{number}", id=middle)] * dice.randint(0, 1)
     return Round("nested", opened, _share(dice, calls, workers))
@@ -378,6 +385,10 @@ def race_in_threads(store: Store, rounds: Sequence[Round], workers: int) -> tupl
     gate = threading.Barrier(workers)
     with ThreadPoolExecutor(workers) as threads:
         running = [threads.submit(race, tracker, rounds, worker, items, gate) for worker in range(workers)]
+        # Whoever fails breaks the gate for the others, which is not what is to be seen.
+        failed = [error for one in running if (error := one.exception()) and not isinstance(error, BrokenBarrierError)]
+        if failed:
+            raise failed[0]
         return items, _by_round([one.result() for one in running])
 
 
@@ -581,8 +592,7 @@ class Ledger:
         added = set(self.items.get(status.id, ()))
         added.update(item for one in given if one.call.fanout == status.id for item in one.added)
         assert status.total == len(added) + len(children), "total"
-        named = {item for one in given if one.call.verb in ("ack", "fail") for item in one.call.items}
-        left = added - (named - {item for one in given for item, _ in one.errors})
+        left = added - {item for one in given for item in one.done()}
         assert status.pending == len(left) + len(live), "pending"
         if status.state != "expired" and status.pending:
             listed = self._pending(status.id)

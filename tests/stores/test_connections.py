@@ -1,6 +1,7 @@
 """The pool: as many connections as allowed, renewed, repeated, translated, and never those of a parent process."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -245,6 +246,43 @@ def test_whatever_the_work_raises_rolls_back(sql_database: str, error: type[Base
         (status,) = tracker.list().fanouts
         assert status.total == 0
         assert tracker.seal(status.id).completed  # nothing is locked
+
+
+INTERRUPTED = """
+import sys
+from batchline import Tracker, open_store
+
+with open_store(sys.argv[1]) as store:
+    tracker = Tracker(store)
+    fanout = tracker.open("import").id
+    print("opened", flush=True)
+    sys.stdin.readline()
+    try:
+        tracker.seal(fanout)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    sys.stdin.readline()
+    print(tracker.seal(fanout).completed, flush=True)
+"""
+
+
+def test_a_call_that_is_interrupted_while_it_waits_has_not_happened(server_database: str, watch: Beside) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, server_database]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
+        beside(server_database) as keep,
+    ):
+        assert process.stdin
+        assert process.stdout
+        assert process.stdout.readline() == "opened\n"
+        with keep.holding("batchline_fanouts"):
+            print(file=process.stdin, flush=True)
+            watch.wait_for_waiting(1)
+            process.send_signal(signal.SIGINT)
+            assert process.stdout.readline() == "interrupted\n"
+        assert watch.run("SELECT sealed_us FROM batchline_fanouts") == [(None,)]
+        print(file=process.stdin, flush=True)
+        assert process.stdout.readline() == "True\n"
 
 
 # --- forks ------------------------------------------------------------------------------------------------------------

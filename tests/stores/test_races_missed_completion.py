@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import pytest
 
@@ -10,6 +11,8 @@ from batchline.errors import FanoutSealed
 from batchline.runtime.tracker import Tracker
 from batchline.stores.opening import open_store
 from tests.stores.observing import Beside, beside
+
+T = TypeVar("T")
 
 # --- the original -----------------------------------------------------------------------------------------------------
 
@@ -62,7 +65,7 @@ def test_the_original_tells_one_when_they_do_not_overlap(server_database: str, f
 # --- ours -------------------------------------------------------------------------------------------------------------
 
 
-def at_once(watch: Beside, keep: Beside, calls: Sequence[Callable[[], object]]) -> list[object]:
+def at_once(watch: Beside, keep: Beside, calls: Sequence[Callable[[], T]]) -> list[T]:
     """Make calls that all wait for the rows of fanouts, in this order, and only then let them go; their answers."""
     with ThreadPoolExecutor(len(calls)) as threads:
         with keep.holding("batchline_fanouts"):
@@ -146,6 +149,24 @@ def added(tracker: Tracker, fanout: str) -> int:
         return 0
 
 
+def test_a_bulk_ack_over_parent_and_child_meets_the_failure_of_the_child_and_each_end_is_told_once(
+    server_database: str,
+) -> None:
+    with open_store(server_database) as store, beside(server_database) as watch, beside(server_database) as keep:
+        tracker = Tracker(store)
+        parent = tracker.open().id
+        child = tracker.open(parent=parent).id
+        of_parent, first, last = (list(tracker.add(one, 1)[0].items()) for one in (parent, child, child))
+        tracker.seal(child)
+        tracker.seal(parent)
+        # One will hold the parent and want the child, the other hold the child and want the parent: a circle.
+        calls = [lambda: tracker.ack(of_parent + first), lambda: tracker.fail(last, "no use")]
+        answers = at_once(watch, keep, calls)
+        assert sorted(one for answer in answers for one in answer.failed) == sorted([child, parent])
+        assert sum(answer.changed for answer in answers) == 3
+        assert tracker.status(parent).state == tracker.status(child).state == "failed"
+
+
 def test_the_parent_is_told_once_when_its_last_two_children_end_at_once(server_database: str) -> None:
     with open_store(server_database) as store, beside(server_database) as watch, beside(server_database) as keep:
         tracker = Tracker(store)
@@ -153,5 +174,5 @@ def test_the_parent_is_told_once_when_its_last_two_children_end_at_once(server_d
         children = [tracker.open(parent=parent).id for _ in range(2)]
         tracker.seal(parent)
         answers = at_once(watch, keep, [lambda: tracker.seal(children[0]), lambda: tracker.seal(children[1])])
-        parents = [answer.parents_completed for answer in answers if isinstance(answer, SealOutcome)]
+        parents = [answer.parents_completed for answer in answers]
         assert sorted(parents) == [(), (parent,)]
