@@ -16,6 +16,7 @@ from batchline.runtime.tracker import Tracker
 from batchline.stores.opening import open_store
 from batchline.stores.store import Store
 from tests.conftest import IN_CI
+from tests.servers.database import fresh_url
 from tests.servers.own import OwnServer, own_server
 from tests.servers.server import ProgramMissingError
 from tests.stores.cutting_proxy import CuttingProxy
@@ -42,12 +43,12 @@ def server(request: pytest.FixtureRequest) -> Iterator[OwnServer]:
 
 
 @pytest.fixture
-def url(server: OwnServer, request: pytest.FixtureRequest) -> str:
+def url(server: OwnServer) -> str:
     """A fresh database in it."""
-    name = f"test_{abs(hash(request.node.name)):x}"
+    url, name = fresh_url(server.url)
     with beside(server.url) as connection:
         connection.run(f"CREATE DATABASE {name}")
-    return urlsplit(server.url)._replace(path=f"/{name}").geturl()
+    return url
 
 
 @dataclass
@@ -119,8 +120,8 @@ def test_a_restart_in_the_midst_of_calls_loses_and_doubles_nothing(server: OwnSe
                     for _ in range(CALLS_BETWEEN):
                         assert work.called.acquire(timeout=PATIENCE_S)
                     work.up.clear()
-                    # Kindly once: then the server has its say in every connection.
-                    server.end(kindly=number == 1)
+                    # Kindly now and then: the server has its say in every connection.
+                    server.end(kindly=number % 3 == 1)
                     server.start()
                     work.up.set()
                     while work.called.acquire(blocking=False):
