@@ -73,7 +73,7 @@ def test_nothing_is_added_after_the_seal_or_the_end_of_its_life() -> None:
         one.add(1, 1, 2)
     assert (one.total, one.open_shards) == (0, 0)
     other = fanout()
-    other.expire(5)
+    other.expire(5, "e")
     verbs: list[Any] = [lambda: other.add(1, 1, 6), lambda: other.seal(6, "s"), other.check_alive]
     for verb in verbs:
         with pytest.raises(FanoutExpired, match=r"fanout 'f' expired at 1970-01-01T00:00:00.000005\+00:00"):
@@ -83,7 +83,7 @@ def test_nothing_is_added_after_the_seal_or_the_end_of_its_life() -> None:
 def test_an_expired_one_ends_no_more() -> None:
     one = fanout()
     one.add(1, 1, 1)
-    assert one.expire(5)
+    assert one.expire(5, "e")
     assert one.settle(1, 1, 6, "x") is None
     assert (one.state, one.failed_us, one.due_us) == ("expired", None, 5)
 
@@ -91,11 +91,11 @@ def test_an_expired_one_ends_no_more() -> None:
 def test_a_parent_is_told_of_an_expiry_only_if_the_child_had_not_ended() -> None:
     done = fanout()
     done.seal(1, "s")
-    assert not done.expire(5)
+    assert not done.expire(5, "e")
     assert (done.state, done.completed_us) == ("expired", 1)
     broken = fanout()
     broken.settle(0, 1, 1, "x")
-    assert not broken.expire(5)
+    assert not broken.expire(5, "e")
 
 
 def test_it_is_quiet_until_its_span_after_the_last_activity() -> None:
@@ -129,10 +129,10 @@ def test_it_ends_at_most_once_and_its_state_is_always_one(verbs: list[str], tole
             case "seal" if one.expired_us is None:
                 endings.append(one.seal(now, str(now)))
             case "expire" if one.expired_us is None:
-                one.expire(now)
+                one.expire(now, str(now))
         assert one.state in STATES
     told = [ending for ending in endings if ending is not None]
-    assert len(told) == int(one.completed_us is not None or one.failed_us is not None) == int(one.told_to is not None)
+    assert len(told) == int(one.completed_us is not None or one.failed_us is not None)
     assert one.completed_us is None or one.failed_us is None
     if one.expired_us is None:
         too_many = tolerate is not None and one.failed > tolerate

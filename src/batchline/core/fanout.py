@@ -75,7 +75,7 @@ class Fanout:
     completed_us: int | None = None
     failed_us: int | None = None
     expired_us: int | None = None
-    #: The call that was told of its end.
+    #: The call that was told of its end; after its expiry, the one that was told of that.
     told_to: str | None = None
 
     @property
@@ -137,9 +137,10 @@ class Fanout:
         span_us = self.unsealed_for_us if self.sealed_us is None else self.sealed_for_us
         return max(self.active_us, shards_active_us or 0) + span_us
 
-    def expire(self, now_us: int) -> bool:
+    def expire(self, now_us: int, call_id: str) -> bool:
         """Give it up; tells whether it had not ended, so that a parent must be told."""
         self.expired_us = self.due_us = now_us
+        self.told_to = call_id
         return self.completed_us is None and self.failed_us is None
 
     def _touch(self, now_us: int) -> None:

@@ -183,21 +183,24 @@ class Tracker:
         Of the items of an expired fanout, a bounded number goes in each step.
         """
         _check_limit(limit)
-        moment_us, call = self._now_us(), _call(None)
+        moment_us = self._now_us()
         numbers = self._store.read(lambda rows: rows.due_fanouts(moment_us, limit))
         outcome = ExpireOutcome(more=len(numbers) == limit)
         for number in numbers:
-            look = partial(look_at, number=number, now_us=moment_us, call_id=call)
-            looked = self._store.transact(look)
+            looked = self._look(number, moment_us)
             outcome.take(looked)
             if not looked.to_clear:
                 continue
             if self._store.transact(partial(clear_fanout, number=number)):
                 # Its tombstone is left, and may be due as well, if nobody has looked for long.
-                outcome.take(self._store.transact(look))
+                outcome.take(self._look(number, moment_us))
             else:
                 outcome.more = True
         return outcome
+
+    def _look(self, number: int, moment_us: int) -> Looked:
+        call = _call(None)
+        return self._store.transact(lambda rows: look_at(rows, number, moment_us, call))
 
     def list(
         self,

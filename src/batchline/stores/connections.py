@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Final, Protocol, TypeVar
 
 from batchline.core.moment import span_of
-from batchline.errors import BatchlineError, InvalidStore, StoreUnavailable
+from batchline.errors import BatchlineError, InvalidStore, StoreError, StoreUnavailable
 from batchline.stores.address import Address
 
 __all__ = ["Busy", "Connections", "Driver", "Lost", "pool"]
@@ -85,11 +85,13 @@ class Connections:
         raise AssertionError("patience ends")
 
     def _once(self, work: Callable[[Any], T]) -> T:
+        if self._closed.is_set():
+            raise StoreError("the store was closed")
         connection = self._take()
         try:
             answer = self._driver.run(connection, work)
         except (BatchlineError, Busy):
-            self._free.append(connection)  # rolled back, and as good as before
+            self._give_back(connection)  # rolled back, and as good as before
             raise
         except Lost:
             # The server was restarted: the others are as dead as this one.
@@ -100,7 +102,7 @@ class Connections:
             # Nobody knows where in its protocol it stands.
             self._driver.close(connection)
             raise
-        self._free.append(connection)
+        self._give_back(connection)
         self._worked = True
         return answer
 
@@ -109,13 +111,20 @@ class Connections:
             return self._free.pop()
         return self._driver.connect()
 
+    def _give_back(self, connection: Any) -> None:
+        self._free.append(connection)
+        if self._closed.is_set():
+            self._close_free()
+
     def _close_free(self) -> None:
         with suppress(IndexError):
             while True:
                 self._driver.close(self._free.pop())
 
     def close(self) -> None:
-        """Close every connection; calls that wait give up."""
+        """Close every connection, those in use when their call is done; calls that wait give up."""
+        if self._pid != os.getpid():
+            self._leave_to_parent()
         self._closed.set()
         self._close_free()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from batchline.core.fanout import Ending, Fanout
 from batchline.stores.tracker_rows import TrackerRows
-from batchline.stores.tracking import held_fanout, one_fanout, tell_parent
+from batchline.stores.tracking import held_fanout, one_fanout, tell_parent, told
 
 __all__ = ["Looked", "clear_fanout", "expire_fanout", "look_at"]
 
@@ -35,6 +35,8 @@ def look_at(rows: TrackerRows, number: int, now_us: int, call_id: str) -> Looked
     fanout = rows.hold_fanout(number)
     if fanout is None or fanout.due_us > now_us:
         return Looked()  # somebody else was here
+    if fanout.told_to == call_id:
+        return _looked_before(rows, fanout, call_id)
     if fanout.expired_us is not None:
         return _look_at_tombstone(rows, fanout, now_us)
     quiet_until_us = fanout.quiet_until_us(rows.shards_active_us(number))
@@ -51,14 +53,22 @@ def look_at(rows: TrackerRows, number: int, now_us: int, call_id: str) -> Looked
 def expire_fanout(rows: TrackerRows, fanout: str, now_us: int, call_id: str) -> Looked:
     """Expire a fanout now, whatever its activity."""
     held = held_fanout(rows, one_fanout(rows, fanout).number)
+    if held.told_to == call_id:
+        return _looked_before(rows, held, call_id)
     if held.expired_us is not None:
         return Looked()
     return _expire(rows, held, now_us, call_id)
 
 
+def _looked_before(rows: TrackerRows, fanout: Fanout, call_id: str) -> Looked:
+    """What an earlier attempt of the same call did, whose answer was lost."""
+    parents = [ending for ending in told(rows, call_id) if ending.fanout != fanout.id]
+    return Looked(expired=fanout.id, endings=parents, to_clear=True)
+
+
 def _expire(rows: TrackerRows, fanout: Fanout, now_us: int, call_id: str) -> Looked:
     looked = Looked(expired=fanout.id, to_clear=True)
-    had_not_ended = fanout.expire(now_us)
+    had_not_ended = fanout.expire(now_us, call_id)
     rows.write_fanout(fanout)
     if had_not_ended:
         looked.endings = tell_parent(rows, fanout, Ending(fanout.id, "expired"), now_us, call_id)

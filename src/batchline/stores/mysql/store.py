@@ -34,6 +34,7 @@ LOST_CODES: Final = (
     ER.SERVER_SHUTDOWN,
     ER.CON_COUNT_ERROR,
     1927,  # MariaDB: the connection was killed
+    4031,  # MySQL: the connection was idle for too long
 )
 #: How long a process waits for another that migrates.
 MIGRATING_S: Final = 300

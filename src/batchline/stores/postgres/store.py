@@ -30,8 +30,9 @@ T = TypeVar("T")
 MIGRATING: Final = int.from_bytes(b"batchlin", "big")
 #: SQLSTATE: serialization failure, deadlock, lock not available.
 BUSY_STATES: Final = ("40001", "40P01", "55P03")
-#: SQLSTATE: the server is shutting down, has crashed, is starting; connection exceptions are class 08.
-LOST_STATES: Final = ("57P01", "57P02", "57P03")
+#: SQLSTATE: the server is shutting down, has crashed, is starting; the session, or a transaction in it, was idle for
+#: too long, or took too long; connection exceptions are class 08.
+LOST_STATES: Final = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
 
 
 class PostgresStore(Store):

@@ -1,0 +1,122 @@
+"""A database server of one test's own, which it can end at any moment and start again on the same port and data."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.servers.kinds import MariaDB, PostgreSQL
+from tests.servers.launch import PREPARE_S, READY_S, common_directory, die_with_keeper, hold_port, unprivileged
+from tests.servers.server import ServerFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tests.servers.server import Server
+
+__all__ = ["OwnServer", "own_server"]
+
+PAUSE_S = 0.02
+
+
+class DurablePostgreSQL(PostgreSQL):
+    """One that has written what it has committed."""
+
+    def command(self, home: Path, port: int) -> Sequence[str]:
+        """As without, but a commit waits for its write."""
+        return [*super().command(home, port), "-c", "synchronous_commit=on", "-c", "full_page_writes=on"]
+
+
+class DurableMariaDB(MariaDB):
+    """One that has written what it has committed."""
+
+    def command(self, home: Path, port: int) -> Sequence[str]:
+        """As without, but a commit waits for its write."""
+        return [*super().command(home, port), "--innodb-flush-log-at-trx-commit=2"]
+
+
+#: PostgreSQL's immediate shutdown: its backends end in the midst of what they do, and nothing is tidied up.
+SUDDENLY = {"postgresql": signal.SIGQUIT, "mariadb": signal.SIGKILL}
+#: Clients are told that it is over.
+KINDLY = {"postgresql": signal.SIGINT, "mariadb": signal.SIGTERM}
+
+
+class OwnServer:
+    """A server with its directory; start it from the main thread, whose end the kernel makes its own."""
+
+    def __init__(self, kind: Server, home: Path, port: int) -> None:
+        self.url = kind.url(port)
+        self._kind = kind
+        self._home = home
+        self._port = port
+        self._user = unprivileged(kind.files())
+        self._process: subprocess.Popen[bytes] | None = None
+        home.mkdir(mode=0o700)
+        if self._user:
+            shutil.chown(home, self._user["user"], self._user["group"])
+        self._spawn(kind.prepare(home)).wait(PREPARE_S)
+
+    def start(self) -> None:
+        """Start it; returns when it answers."""
+        self._process = process = self._spawn(self._kind.command(self._home, self._port))
+        pause = threading.Event()
+        for _ in range(int(READY_S / PAUSE_S)):
+            if self._greet():
+                return
+            if process.poll() is not None:
+                break
+            pause.wait(PAUSE_S)
+        raise ServerFailedError(f"{self._kind.name} did not start:\n{self._log.read_text(errors='replace')[-4000:]}")
+
+    def end(self, *, kindly: bool = False) -> None:
+        """End it, suddenly or as an administrator does; returns when it is gone."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal((KINDLY if kindly else SUDDENLY)[self._kind.name])
+            self._process.wait(READY_S)
+
+    @property
+    def _log(self) -> Path:
+        return self._home.with_suffix(".log")
+
+    def _greet(self) -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self._port), 1) as connection:
+            connection.sendall(self._kind.hello)
+            return bool(self._kind.welcome.match(connection.recv(100)))
+        return False
+
+    def _spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        own = str(self._home)
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self._home,
+                env={"PATH": os.environ.get("PATH", os.defpath), "HOME": own, "TMPDIR": own, "LC_ALL": "C.UTF-8"},
+                start_new_session=True,
+                preexec_fn=die_with_keeper(self._kind.orphan_signal),
+                **self._user,
+            )
+
+
+@contextmanager
+def own_server(name: str) -> Iterator[OwnServer]:
+    """A running server; raises ProgramMissingError."""
+    kind: Server = {"postgresql": DurablePostgreSQL, "mariadb": DurableMariaDB}[name]()
+    with hold_port() as held, tempfile.TemporaryDirectory(dir=common_directory(), prefix="batchline-own-") as directory:
+        Path(directory).chmod(0o711)
+        server = OwnServer(kind, Path(directory) / name, held.getsockname()[1])
+        try:
+            server.start()
+            yield server
+        finally:
+            server.end()

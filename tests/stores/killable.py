@@ -1,0 +1,69 @@
+"""Workers that a test starts as processes of their own, and may kill; each tells through a pipe what it does."""
+
+from typing import Any, Final
+
+from batchline.runtime.tracker import Tracker
+from batchline.stores.opening import open_store
+
+__all__ = ["ITEMS", "add_for_ever_uncommitted", "finish_fanouts", "finish_with_threads"]
+
+#: Of each fanout.
+ITEMS: Final = 4
+
+
+def finish_fanouts(url: str, run: int, first: int, last: int | None, end: Any) -> None:
+    """Open, fill, acknowledge and seal fanouts in order, from one on; the end is told to calls of this run alone."""
+    with open_store(url) as store:
+        tracker = Tracker(store)
+        number = first
+        while last is None or number <= last:
+            fanout = f"fanout-{number}"
+            end.send((number, "begun"))
+            tracker.open(fanout)
+            items = [item for group in tracker.add(fanout, ITEMS, add_id="only") for item in group.items()]
+            end.send((number, "added"))
+            told = list(tracker.ack(items[:1], call_id=f"{run} {fanout} 0").completed)
+            told += tracker.ack(items[1:2], call_id=f"{run} {fanout} 1").completed
+            end.send((number, "acked"))
+            if number % 2:
+                told += tracker.ack(items, call_id=f"{run} {fanout} 2").completed
+                told += [fanout] * tracker.seal(fanout, call_id=f"{run} {fanout} 3").completed
+            else:
+                told += [fanout] * tracker.seal(fanout, call_id=f"{run} {fanout} 3").completed
+                told += tracker.ack(items, call_id=f"{run} {fanout} 2").completed
+            end.send((number, f"told {len(told)}"))
+            number += 1
+    end.close()
+
+
+def add_for_ever_uncommitted(url: str, fanout: str, count: int, end: Any) -> None:
+    """Stand in the midst of a transaction that has written a lot, until killed."""
+    from batchline.stores.tracking import add_items
+
+    with open_store(url) as store:
+
+        def work(rows: Any) -> None:
+            add_items(rows, fanout, count, "never", 1)
+            end.send("written")
+            end.recv()
+
+        store.transact(work)
+
+
+def finish_with_threads(url: str, fanout: str, threads: int, adds: int, gate: Any, end: Any) -> None:
+    """Threads that each add to one fanout, and acknowledge what they added one by one."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with open_store(url) as store, ThreadPoolExecutor(threads) as pool:
+        tracker = Tracker(store)
+
+        def run(_: int) -> int:
+            done = 0
+            for _ in range(adds):
+                for group in tracker.add(fanout, 3):
+                    done += sum(tracker.ack([item]).changed for item in group.items())
+                tracker.status(fanout)
+            return done
+
+        gate.wait(60)
+        end.send(sum(pool.map(run, range(threads))))

@@ -1,0 +1,167 @@
+"""Migrations: by whoever comes first, once, whole; and never backwards."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batchline.errors import SchemaMismatch
+from batchline.runtime.tracker import Tracker
+from batchline.stores.address import read_address
+from batchline.stores.migrations import read_migrations, statements_of
+from batchline.stores.opening import find_store, open_store
+from batchline.stores.postgres.store import MIGRATING
+from tests.stores.observing import beside, wait_until
+from tests.stores.racing import PATIENCE_S, Gate, select, write
+
+ROOMS = ("sqlite", "postgres", "mysql")
+NAMES = [migration.name for migration in read_migrations("postgres")]
+NEWEST = len(NAMES)
+PROCESSES = 8
+
+
+def columns(url: str) -> dict[str, set[str]]:
+    """The columns of our tables."""
+    if url.startswith("sqlite"):
+        found = select(
+            url,
+            "SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_xinfo(t.name) AS c "
+            "WHERE t.type = 'table' AND t.name LIKE 'batchline%'",
+        )
+    else:
+        schema = "current_schema()" if url.startswith("postgresql") else "DATABASE()"
+        found = select(
+            url, f"SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = {schema}"
+        )
+    tables: dict[str, set[str]] = {}
+    for table, column in found:
+        tables.setdefault(table, set()).add(column)
+    return tables
+
+
+def check_works(url: str) -> None:
+    with open_store(url) as store:
+        tracker = Tracker(store)
+        fanout = tracker.open(labels={"job": "import"}).id
+        (group,) = tracker.add(fanout, 3)
+        tracker.seal(fanout)
+        assert tracker.fail(group.items(), "no use").failed == (fanout,)
+
+
+def test_from_an_empty_database_and_once(sql_database: str) -> None:
+    with find_store(read_address(sql_database)) as store:
+        assert store.version() == 0
+        assert store.migrate() == NAMES
+        assert store.version() == NEWEST
+        assert store.migrate() == []
+        store.check_schema()
+    check_works(sql_database)
+    with open_store(sql_database, migrate=False) as store:
+        assert store.version() == NEWEST
+
+
+def migrate_in_process(urls: Sequence[str], gate: Gate, end: Any) -> None:
+    """Migrate each database at the same time as the others, and tell what that took."""
+    taken = []
+    for url in urls:
+        with find_store(read_address(url)) as store:
+            gate.wait(PATIENCE_S)
+            taken.append(store.migrate())
+            store.check_schema()
+    end.send(taken)
+
+
+def test_of_processes_that_migrate_at_once_exactly_one_does(
+    postgresql_database: str, mariadb_database: str, tmp_path: Path
+) -> None:
+    urls = [*(f"sqlite:///{tmp_path / f'{number}.db'}" for number in range(5)), postgresql_database, mariadb_database]
+    context = get_context("spawn")
+    gate = context.Barrier(PROCESSES)
+    here, there = context.Pipe(duplex=False)
+    processes = [context.Process(target=migrate_in_process, args=(urls, gate, there)) for _ in range(PROCESSES)]
+    try:
+        for process in processes:
+            process.start()
+        there.close()
+        taken = [here.recv() for _ in processes]
+    finally:
+        for process in processes:
+            process.join(PATIENCE_S)
+            process.kill()
+        here.close()
+    for number, url in enumerate(urls):
+        assert sorted(one[number] for one in taken) == [[]] * (PROCESSES - 1) + [NAMES]
+        check_works(url)
+
+
+@pytest.mark.parametrize("migrate", [True, False])
+def test_a_newer_schema_is_refused_and_not_touched(sql_database: str, migrate: bool) -> None:
+    write(sql_database, "CREATE TABLE batchline_migrations (number integer PRIMARY KEY, name varchar(100) NOT NULL)")
+    write(sql_database, f"INSERT INTO batchline_migrations VALUES ({NEWEST + 1}, 'from the future')")
+    before = columns(sql_database)
+    with pytest.raises(SchemaMismatch, match=f"has version {NEWEST + 1}, this program knows versions up to {NEWEST}"):
+        open_store(sql_database, migrate=migrate)
+    assert columns(sql_database) == before
+    assert select(sql_database, "SELECT * FROM batchline_migrations") == [(NEWEST + 1, "from the future")]
+
+
+def test_without_migrating_an_empty_database_is_refused_with_what_to_run(sql_database: str) -> None:
+    with pytest.raises(SchemaMismatch, match=rf"lacks {', '.join(NAMES)}: run batchline migrate"):
+        open_store(sql_database, migrate=False)
+    assert columns(sql_database) == {}
+
+
+@pytest.mark.parametrize("reached", range(1, len(statements_of(read_migrations("mysql")[0])) + 1))
+def test_in_mariadb_a_migration_that_was_cut_short_is_completed_by_the_next(
+    mariadb_database: str, reached: int
+) -> None:
+    for statement in statements_of(read_migrations("mysql")[0])[:reached]:
+        write(mariadb_database, statement)
+    with open_store(mariadb_database) as store:
+        assert store.version() == NEWEST
+    check_works(mariadb_database)
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
+def test_who_dies_while_migrating_makes_room_for_the_next(kind: str, request: pytest.FixtureRequest) -> None:
+    url = request.getfixturevalue(f"{kind}_database")
+    lock, waiting = {
+        "postgresql": (
+            f"SELECT pg_advisory_lock({MIGRATING})",
+            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'",
+        ),
+        "mariadb": (
+            "SELECT GET_LOCK(CONCAT('batchline ', MD5(DATABASE())), 0)",
+            "SELECT 1 FROM information_schema.processlist WHERE db = DATABASE() AND state = 'User lock'",
+        ),
+    }[kind]
+    with beside(url) as watch, ThreadPoolExecutor(1) as threads:
+        with beside(url) as dies:
+            dies.run(lock)
+            opening = threads.submit(open_store, url)
+            wait_until(lambda: watch.run(waiting))
+            assert not opening.done()
+        opening.result(PATIENCE_S).close()
+    check_works(url)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_numbers_are_consecutive_and_names_the_same_in_every_room(room: str) -> None:
+    migrations = read_migrations(room)
+    assert [migration.number for migration in migrations] == list(range(1, NEWEST + 1))
+    assert [migration.name for migration in migrations] == NAMES
+    assert all(migration.name.startswith(f"{migration.number:04}_") for migration in migrations)
+
+
+def test_the_three_databases_have_the_same_tables_and_columns(
+    postgresql_database: str, mariadb_database: str, tmp_path: Path
+) -> None:
+    urls = (f"sqlite:///{tmp_path / 'batchline.db'}", postgresql_database, mariadb_database)
+    for url in urls:
+        open_store(url).close()
+    in_sqlite, in_postgresql, in_mariadb = map(columns, urls)
+    assert in_sqlite == in_postgresql == in_mariadb
+    assert "batchline_fanouts" in in_sqlite
