@@ -7,8 +7,8 @@ import pytest
 
 from batchline import Store, Tracker, open_store
 from tests.contract.tracking import Finishing
+from tests.doubles import HandClock
 from tests.servers.database import fresh_mariadb, fresh_postgresql
-from tests.stores.redis.estimating import HandClock
 
 KINDS = ("memory", "sqlite", "postgresql", "mysql")
 Opener = Callable[[str], AbstractContextManager[Store]]

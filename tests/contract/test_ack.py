@@ -6,7 +6,7 @@ from batchline import ItemGroup, Tracker
 from batchline.core.moment import moment_of
 from batchline.errors import InvalidInput, MalformedItem, UnknownItem
 from tests.contract.tracking import Finishing, errors_of, new_id, opened
-from tests.stores.redis.estimating import BEGIN_US, HandClock
+from tests.doubles import BEGIN_US, HandClock
 
 
 def one_group(tracker: Tracker, count: int) -> tuple[str, ItemGroup, list[str]]:

@@ -9,7 +9,7 @@ from batchline.core.item_group import slot_and_salt
 from batchline.core.moment import moment_of
 from batchline.errors import FanoutExpired, FanoutSealed, InvalidCount, InvalidName, UnknownFanout
 from tests.contract.tracking import new_id, opened
-from tests.stores.redis.estimating import BEGIN_US, HandClock
+from tests.doubles import BEGIN_US, HandClock
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from batchline.core.moment import moment_of
 from batchline.errors import FanoutExpired, InvalidCount, UnknownFanout, UnknownGroup
 from batchline.runtime.tracker import ExpireOutcome
 from tests.contract.tracking import errors_of, expire_all, new_id, opened, pass_time
-from tests.stores.redis.estimating import HandClock
+from tests.doubles import HandClock
 
 A_BIT = timedelta(microseconds=1)
 DAY = timedelta(days=1)

@@ -5,7 +5,7 @@ import pytest
 from batchline import Tracker
 from batchline.core.moment import moment_of
 from tests.contract.tracking import Finishing, opened
-from tests.stores.redis.estimating import BEGIN_US, HandClock
+from tests.doubles import BEGIN_US, HandClock
 
 
 def test_a_failed_item_is_done_counted_and_listed_apart(

@@ -8,7 +8,7 @@ import pytest
 from batchline import FanoutStatus, Tracker
 from batchline.errors import InvalidCount, InvalidInput, InvalidName, UnknownFanout
 from tests.contract.tracking import new_id, opened, pass_time
-from tests.stores.redis.estimating import HandClock
+from tests.doubles import HandClock
 
 
 def listed(tracker: Tracker, **conditions: Any) -> list[str]:

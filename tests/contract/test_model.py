@@ -25,7 +25,7 @@ from tests.contract.model import (
     Refused,
 )
 from tests.contract.tracking import errors_of, expire_all, new_id
-from tests.stores.redis.estimating import HandClock
+from tests.doubles import HandClock
 
 RULES = ExpiryRules(*(timedelta(microseconds=us) for us in (UNSEALED_US, SEALED_US, TOMBSTONE_US)))
 #: How many histories for each that a property is tried with otherwise: what costs less is tried more.

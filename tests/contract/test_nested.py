@@ -6,7 +6,7 @@ from batchline import Tracker
 from batchline.core.item_group import slot_and_salt
 from batchline.errors import ChildItem, FanoutExpired
 from tests.contract.tracking import Finishing, errors_of, new_id, opened
-from tests.stores.redis.estimating import HandClock
+from tests.doubles import HandClock
 
 
 def test_a_child_counts_as_one_item_of_its_parent(tracker: Tracker) -> None:

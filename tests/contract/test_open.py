@@ -9,7 +9,7 @@ from batchline import ExpiryRules, Tracker
 from batchline.core.moment import moment_of
 from batchline.errors import FanoutExists, FanoutExpired, FanoutSealed, InvalidCount, InvalidName, UnknownFanout
 from tests.contract.tracking import new_id, opened
-from tests.stores.redis.estimating import BEGIN_US, HandClock
+from tests.doubles import BEGIN_US, HandClock
 
 
 def test_a_new_fanout_is_open_and_empty(tracker: Tracker) -> None:

@@ -6,7 +6,7 @@ from batchline import Tracker
 from batchline.core.moment import moment_of
 from batchline.errors import FanoutExpired, InvalidName, UnknownFanout
 from tests.contract.tracking import new_id, opened
-from tests.stores.redis.estimating import BEGIN_US, HandClock
+from tests.doubles import BEGIN_US, HandClock
 
 
 def test_sealing_a_fanout_with_pending_items_completes_nothing(tracker: Tracker, clock: HandClock) -> None:

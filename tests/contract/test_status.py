@@ -9,7 +9,7 @@ from batchline import Store, Tracker
 from batchline.core.moment import moment_of
 from batchline.errors import InvalidName, UnknownFanout
 from tests.contract.tracking import new_id, opened, pass_time, recounted
-from tests.stores.redis.estimating import BEGIN_US, HandClock
+from tests.doubles import BEGIN_US, HandClock
 
 
 def test_every_time_of_a_life_is_told(tracker: Tracker, clock: HandClock) -> None:

@@ -8,7 +8,7 @@ from batchline.core.ack import Item
 from batchline.core.moment import span_us
 from batchline.errors import BatchlineError
 from batchline.runtime.tracker import ExpireOutcome
-from tests.stores.redis.estimating import HandClock, new_id
+from tests.doubles import HandClock, new_id
 
 __all__ = ["HOUR_US", "Finishing", "Way", "errors_of", "expire_all", "new_id", "opened", "pass_time", "recounted"]
 

@@ -109,3 +109,11 @@ def test_messages_show_no_more_than_a_line_or_two() -> None:
     errors = collect_items(items).errors
     assert len(errors) == len(items)
     assert all(len(str(one.error)) < 500 for one in errors)
+
+
+def test_a_mapping_or_pairs_of_more_than_ten_million_items_are_refused() -> None:
+    whole = (1 << 64) - 1
+    names = [group_id(slot_of(1, place), 5) for place in range(MOST_ITEMS // 64 + 1)]
+    for items in ({f"f:{name}": whole for name in names}, [(name, whole) for name in names]):
+        with pytest.raises(InvalidCount, match="at most 10,000,000 items in one call, got more; nothing was changed"):
+            collect_items(items)

@@ -88,11 +88,16 @@ def collect_items(items: Iterable[object]) -> Collected:
 
     A mapping from `fanout:uuid` to a mask has them combined already.
     """
-    if isinstance(items, Mapping):
-        errors: list[ItemError] = []
-        found = [_of_mask(group, mask, errors) for group, mask in items.items()]
-        return Collected([one for one in found if one is not None], errors, 0)
-    return _collect_ids(items)
+    collected = _collect_masks(items) if isinstance(items, Mapping) else _collect_ids(items)
+    if sum(one.mask.bit_count() for one in collected.asked) > MOST_ITEMS:
+        raise _too_many()
+    return collected
+
+
+def _collect_masks(items: Mapping[object, object]) -> Collected:
+    errors: list[ItemError] = []
+    found = [_of_mask(group, mask, errors) for group, mask in items.items()]
+    return Collected([one for one in found if one is not None], errors, 0)
 
 
 def _of_mask(group: object, mask: object, errors: list[ItemError]) -> Asked | None:
@@ -108,7 +113,7 @@ def _collect_ids(items: Iterable[object]) -> Collected:
     repeated = 0
     for count, item in enumerate(items, 1):
         if count > MOST_ITEMS:
-            raise InvalidCount(f"at most {MOST_ITEMS:,} items in one call, got more; nothing was changed")
+            raise _too_many()
         if not isinstance(item, str):
             pairs.append(item)
             continue
@@ -123,6 +128,10 @@ def _collect_ids(items: Iterable[object]) -> Collected:
     asked = [_of_group(group, mask, None, errors) for group, mask in masks.items()]
     asked += [_of_pair(pair, errors) for pair in pairs]
     return Collected([one for one in asked if one is not None], errors, repeated)
+
+
+def _too_many() -> InvalidCount:
+    return InvalidCount(f"at most {MOST_ITEMS:,} items in one call, got more; nothing was changed")
 
 
 def _no_index(item: str, index: str) -> BatchlineError:

@@ -221,10 +221,10 @@ class SqlTrackerRows:
             span = {"first": slot_of(number, 0), "after": slot_of(number + 1, 0), "limit": limit}
             for query in ("clear_groups", "clear_failures"):
                 span["limit"] -= self._session.run(query, **span)
-            limit = span["limit"] - 1
-            if limit < 1:
+            if span["limit"] < 1:
                 return False
             self._session.run("delete_add", number=number)
+            limit = span["limit"] - 1
         return not self.has_adds(fanout)
 
 

@@ -184,13 +184,10 @@ def finish_items(rows: TrackerRows, asked: Sequence[Asked], reason: str | None, 
     # Read after the locks were taken: a group without a row is done, unless its fanout has expired by now.
     adds = rows.adds_by_number(sorted({add_of(one.slot) for one in asked}))
     finished = Finished()
-    valid: list[Asked] = []
-    refused: list[Asked] = []
-    for one in asked:
-        (valid if _belongs(one, adds.get(add_of(one.slot))) else refused).append(one)
-    if refused:
+    groups = [(one, _upto(one, adds.get(add_of(one.slot)))) for one in asked]
+    if refused := [one for one, upto in groups if not upto]:
         finished.errors += _explain(rows, refused, adds)
-    changes = _clear_bits(valid, adds, bits, finished)
+    changes = _clear_bits((group for group in groups if group[1]), bits, finished)
     if not changes:
         finished.endings = told(rows, call_id)
         return finished
@@ -198,30 +195,26 @@ def finish_items(rows: TrackerRows, asked: Sequence[Asked], reason: str | None, 
     return finished
 
 
-def _belongs(one: Asked, add: Add | None) -> bool:
-    """Whether the group is one of the add's, as the ids say, and its items are for users to finish."""
-    return (
-        add is not None
-        and add.expired_us is None
-        and add.child is None
-        and add.salt == one.salt
-        and one.fanout in (None, add.fanout_id)
-        and upto_of(add.count, place_of(one.slot)) > 0
-    )
+def _upto(one: Asked, add: Add | None) -> int:
+    """How many items the group has; 0 if it is not one of the add's, as the ids say, for users to finish."""
+    if (
+        add is None
+        or add.salt != one.salt
+        or add.expired_us is not None
+        or add.child is not None
+        or (one.fanout is not None and one.fanout != add.fanout_id)
+    ):
+        return 0
+    return upto_of(add.count, place_of(one.slot))
 
 
-def _clear_bits(
-    asked: Iterable[Asked], adds: dict[int, Add], bits: dict[int, int], finished: Finished
-) -> dict[int, int]:
-    """Clear what is asked for, in `bits`, and tell which were set."""
+def _clear_bits(asked: Iterable[tuple[Asked, int]], bits: dict[int, int], finished: Finished) -> dict[int, int]:
+    """Clear what is asked for, of groups of so many items, in `bits`; and tell which were set."""
     changes: dict[int, int] = {}
-    for one in asked:
-        upto = upto_of(adds[add_of(one.slot)].count, place_of(one.slot))
+    for one, upto in asked:
         mask = one.mask & full_mask(upto)
-        if beyond := one.mask ^ mask:
-            past = ", ".join(map(str, indexes_of(beyond)))
-            error = UnknownItem(f"group {one.group} has {upto} items, got the index {past}")
-            finished.errors += one.refused(beyond, error)
+        if mask != one.mask:
+            finished.errors += _beyond(one, one.mask ^ mask, upto)
         hit = bits.get(one.slot, 0) & mask
         finished.changed += hit.bit_count()
         finished.repeated += (mask ^ hit).bit_count()
@@ -229,6 +222,11 @@ def _clear_bits(
             bits[one.slot] ^= hit
             changes[one.slot] = changes.get(one.slot, 0) | hit
     return changes
+
+
+def _beyond(one: Asked, beyond: int, upto: int) -> list[ItemError]:
+    past = ", ".join(map(str, indexes_of(beyond)))
+    return one.refused(beyond, UnknownItem(f"group {one.group} has {upto} items, got the index {past}"))
 
 
 def _write(
@@ -250,10 +248,8 @@ def _write(
             number = adds[add_of(slot)].fanout
             failures[number] = failures.get(number, 0) + hit.bit_count()
     closed = _count_down(rows, changes, adds, now_us)
-    endings: list[Ending] = []
-    for number in sorted(closed.keys() | failures.keys()):
-        endings += settle(rows, number, closed.get(number, 0), failures.get(number, 0), now_us, call_id)
-    return endings
+    counts = {number: (closed.get(number, 0), failures.get(number, 0)) for number in closed.keys() | failures.keys()}
+    return settle(rows, counts, now_us, call_id)
 
 
 def _count_down(rows: TrackerRows, changes: dict[int, int], adds: dict[int, Add], now_us: int) -> dict[int, int]:
@@ -275,12 +271,22 @@ def _count_down(rows: TrackerRows, changes: dict[int, int], adds: dict[int, Add]
     return closed
 
 
-def settle(rows: TrackerRows, number: int, closed: int, failures: int, now_us: int, call_id: str) -> list[Ending]:
-    """Let a fanout know that shards have become empty and items failed, and tell what that ended."""
-    fanout = held_fanout(rows, number)
-    ending = fanout.settle(closed, failures, now_us, call_id)
-    rows.write_fanout(fanout)
-    return [] if ending is None else [ending, *tell_parent(rows, fanout, ending, now_us, call_id)]
+def settle(rows: TrackerRows, counts: dict[int, tuple[int, int]], now_us: int, call_id: str) -> list[Ending]:
+    """Let fanouts know how many of their shards have become empty, and items failed; tell what that ended."""
+    ended: list[tuple[Fanout, Ending]] = []
+    for number, (closed_shards, failures) in sorted(counts.items()):
+        fanout = rows.hold_fanout(number)
+        if fanout is None:
+            continue  # its tombstone went a moment ago
+        ending = fanout.settle(closed_shards, failures, now_us, call_id)
+        rows.write_fanout(fanout)
+        if ending is not None:
+            ended.append((fanout, ending))
+    endings = [ending for _, ending in ended]
+    # Only now the parents: all locks of the call's own are held, so two calls seldom wait for each other in a circle.
+    for fanout, ending in ended:
+        endings += tell_parent(rows, fanout, ending, now_us, call_id)
+    return endings
 
 
 def tell_parent(rows: TrackerRows, child: Fanout, ending: Ending, now_us: int, call_id: str) -> list[Ending]:

@@ -7,7 +7,7 @@ from redis import Redis
 
 from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.stores.redis.estimates import EstimateStore
-from tests.stores.redis.estimating import HandClock
+from tests.doubles import HandClock
 
 
 @pytest.fixture

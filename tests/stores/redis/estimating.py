@@ -1,29 +1,10 @@
-"""A clock that is moved by hand, and fanouts that no other test uses."""
+"""Fanouts that are counted, for tests."""
 
-import uuid
-from typing import Any, Final
+from typing import Any
 
 from batchline.runtime.estimated_tracker import EstimatedTracker
 
-__all__ = ["BEGIN_US", "HandClock", "new_id", "opened"]
-
-BEGIN_US: Final = 1_800_000_000_123_457
-
-
-class HandClock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.us = BEGIN_US
-
-    def __call__(self) -> int:
-        """The moment it shows."""
-        return self.us
-
-
-def new_id() -> str:
-    """An id that nobody else uses."""
-    return f"import-{uuid.uuid4()}"
+__all__ = ["opened"]
 
 
 def opened(tracker: EstimatedTracker, items: int = 0, **options: Any) -> str:

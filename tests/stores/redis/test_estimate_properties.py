@@ -12,7 +12,7 @@ from batchline.core.moment import moment_of
 from batchline.errors import FanoutSealed
 from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.stores.redis.estimates import EstimateStore
-from tests.stores.redis.estimating import BEGIN_US, HandClock, new_id
+from tests.doubles import BEGIN_US, HandClock, new_id
 
 #: A verb, its count, and how far the clock moves before it; one machine's may lag behind another's.
 Step = tuple[Literal["open", "add", "seal", "ack", "fail", "status"], int, int]

@@ -17,7 +17,8 @@ from batchline.errors import (
 )
 from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.stores.redis.estimates import KEY, EstimateStore
-from tests.stores.redis.estimating import new_id, opened
+from tests.doubles import new_id
+from tests.stores.redis.estimating import opened
 from tests.stores.redis.lossy_proxy import LossyProxy
 
 

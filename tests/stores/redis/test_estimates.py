@@ -20,7 +20,8 @@ from batchline.errors import (
 from batchline.runtime.clock import now_us
 from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.stores.redis.estimates import KEY, EstimateStore
-from tests.stores.redis.estimating import BEGIN_US, HandClock, new_id, opened
+from tests.doubles import BEGIN_US, HandClock, new_id
+from tests.stores.redis.estimating import opened
 
 
 def test_a_fanout_is_opened_without_items(tracker: EstimatedTracker) -> None:

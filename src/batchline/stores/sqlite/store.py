@@ -23,9 +23,9 @@ __all__ = ["SqliteStore"]
 T = TypeVar("T")
 SYNCHRONOUS: Final = ("normal", "full")
 READERS: Final = 8
-#: How long SQLite itself waits for another process before we count an attempt as failed.
-BUSY_S: Final = 5.0
-PATIENCE_S: Final = 60.0
+#: How long SQLite itself waits for another process, in each attempt; and how long we pause, in all, between attempts.
+BUSY_S: Final = 10.0
+PATIENCE_S: Final = 3.0
 BUSY_CODES: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
@@ -41,7 +41,7 @@ class SqliteStore(Store):
         synchronous = address.option("synchronous", "normal", str.lower)
         check_choice("synchronous", synchronous, SYNCHRONOUS, InvalidStore)
         self.url = address.shown
-        path = Path(address.path)
+        self._path = path = Path(address.path)
         # One connection writes, so the threads of a process queue up here, in turn, and not in SQLite, by chance.
         self._writer = Connections(SqliteDriver(path, synchronous, "BEGIN IMMEDIATE"), 1, PATIENCE_S)
         self._readers = Connections(SqliteDriver(path, synchronous, "BEGIN"), READERS, PATIENCE_S)
@@ -64,8 +64,8 @@ class SqliteStore(Store):
         return super().ack_group(asked, now_us, call_id) if finished is None else finished
 
     def version(self) -> int:
-        """The version of the schema."""
-        return self._readers.transact(_version)
+        """The version of the schema; looking makes no file."""
+        return self._readers.transact(_version) if self._path.exists() else 0
 
     def close(self) -> None:
         """Close the file."""
@@ -142,7 +142,7 @@ def _ack_group(session: SqlSession, asked: Asked, now_us: int, call_id: str) -> 
     if not bits:
         rows.delete_groups([asked.slot])
     ((pending,),) = session.rows("ack_shard", number=number, **values)
-    endings = [] if pending else settle(rows, number, 1, 0, now_us, call_id)
+    endings = [] if pending else settle(rows, {number: (1, 0)}, now_us, call_id)
     return Finished(values["count"], 0, endings)
 
 
