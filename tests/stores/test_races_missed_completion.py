@@ -7,6 +7,7 @@ from typing import TypeVar
 import pytest
 
 from batchline.core.ack import AckOutcome, SealOutcome
+from batchline.core.item_group import shard_of, slot_and_salt
 from batchline.errors import FanoutSealed
 from batchline.runtime.tracker import Tracker
 from batchline.stores.opening import open_store
@@ -176,3 +177,29 @@ def test_the_parent_is_told_once_when_its_last_two_children_end_at_once(server_d
         answers = at_once(watch, keep, [lambda: tracker.seal(children[0]), lambda: tracker.seal(children[1])])
         parents = [answer.parents_completed for answer in answers]
         assert sorted(parents) == [(), (parent,)]
+
+
+# --- and acks of one fanout do not queue up ---------------------------------------------------------------------------
+
+
+def test_an_ack_that_empties_no_shard_waits_neither_for_the_fanout_nor_for_other_shards(server_database: str) -> None:
+    with open_store(server_database) as store, beside(server_database) as keep:
+        tracker = Tracker(store)
+        fanout = tracker.open().id
+        groups = tracker.add(fanout, 64 * 20)
+        items = [list(group.items()) for group in groups]
+        with keep.holding("batchline_fanouts"):
+            # It would raise StoreUnavailable, or never come back, if it took the lock that is held.
+            assert tracker.ack(items[0][:1]).changed == 1
+            assert tracker.ack([group[1] for group in items]).changed == 20
+        mine, others = tracker_shard(groups[3].id), [tracker_shard(groups[place].id) for place in (4, 5)]
+        assert mine not in others
+        with keep.holding("batchline_shards", f"shard IN ({others[0]}, {others[1]})"):
+            assert tracker.ack(items[3][2:3]).changed == 1
+            assert tracker.ack(items[3][3:5]).changed == 2
+
+
+def tracker_shard(group: str) -> int:
+    read = slot_and_salt(group)
+    assert read is not None
+    return shard_of(read[0])

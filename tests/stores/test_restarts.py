@@ -263,7 +263,7 @@ def test_a_single_ack_that_is_cut_off_is_told(far: Tracker, proxy: CuttingProxy,
     fanout = far.open().id
     items = [item for group in far.add(fanout, 1 + left) for item in group.items()]
     far.seal(fanout)
-    proxy.cut_at(b"batchline_item_groups", answered=answered)  # the whole ack is one request
+    proxy.cut_at(b"batchline_", answered=answered)  # the whole ack is one request
     outcome = far.ack(items[:1])
     assert proxy.has_cut
     assert outcome.completed == (() if left else (fanout,))

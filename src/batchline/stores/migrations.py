@@ -10,6 +10,8 @@ from batchline.errors import SchemaMismatch
 
 __all__ = ["Migration", "missing_migrations", "read_migrations", "statements_of"]
 
+#: Up to its semicolon; of a procedure, up to its END at the beginning of a line.
+STATEMENT: Final = re.compile(r"\s*CREATE PROCEDURE.*?^END;|[^;]+;", re.DOTALL | re.MULTILINE)
 NAME: Final = re.compile(r"(\d{4})_(\w+)\.sql")
 
 
@@ -48,4 +50,4 @@ def missing_migrations(room: str, version: int) -> tuple[Migration, ...]:
 def statements_of(migration: Migration) -> list[str]:
     """Its statements one by one; no statement of ours has a semicolon in a text."""
     without_comments = re.sub(r"--.*$", "", migration.sql, flags=re.MULTILINE)
-    return [statement.strip() for statement in without_comments.split(";") if statement.strip()]
+    return [found.strip().removesuffix(";") for found in STATEMENT.findall(without_comments)]

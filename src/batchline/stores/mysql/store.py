@@ -18,7 +18,7 @@ from batchline.stores.tracking import Finished
 
 try:
     import pymysql
-    from pymysql.constants import CLIENT, CR, ER
+    from pymysql.constants import CR, ER
 except ModuleNotFoundError as error:
     raise MissingExtra("mysql:// needs PyMySQL: pip install 'batchline[mysql]'") from error
 
@@ -68,8 +68,8 @@ class MysqlStore(Store):
     def ack_group(self, asked: Asked, now_us: int, call_id: str) -> Finished:
         """Acknowledge items of one group in one round trip, if all of them were pending and there is no parent."""
         values = ack_parameters(asked, now_us, call_id)
-        found = self._connections.transact(lambda connection: _session(connection).last_rows("ack_group", **values))
-        ((fanout, ended, told_to),) = found
+        found = self._connections.transact(lambda connection: _session(connection).call("ack_group", **values))
+        fanout, ended, told_to = found
         if fanout is None:
             return super().ack_group(asked, now_us, call_id)
         return acked(asked, ended, told_to, call_id)
@@ -110,7 +110,6 @@ class MysqlDriver:
                 autocommit=True,
                 charset="utf8mb4",
                 connect_timeout=10,
-                client_flag=CLIENT.MULTI_STATEMENTS,
                 init_command="SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
             )
 
@@ -151,13 +150,12 @@ class MysqlSession(SqlSession):
         """The rows it selects."""
         return [tuple(map(_text, row)) for row in super().rows(query, **parameters)]
 
-    def last_rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows of the last statement that selected any, of several sent at once."""
-        self._execute(query, parameters)
-        found = list(self._cursor.fetchall())
+    def call(self, query: str, **parameters: Any) -> tuple[Any, ...]:
+        """The one row that a procedure selects."""
+        (row,) = self.rows(query, **parameters)
         while self._cursor.nextset():
-            found = list(self._cursor.fetchall()) or found
-        return [tuple(map(_text, row)) for row in found]
+            pass  # after its rows a procedure tells that it has ended
+        return row
 
     def insert(self, query: str, **parameters: Any) -> int | None:
         """Insert a row, and tell its number; None if there is one already."""

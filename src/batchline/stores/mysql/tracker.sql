@@ -210,36 +210,5 @@ DELETE FROM batchline_failures WHERE slot >= :first AND slot < :after ORDER BY s
 -- delete_add: Forget an add.
 DELETE FROM batchline_adds WHERE number = :number;
 
--- ack_group: Acknowledge pending items of one group of a fanout without a parent, in one round trip.
--- Several statements, sent at once. Groups, shard and fanout are locked in that order; anything out of the ordinary
--- leaves @fanout NULL, and changes nothing. SET evaluates from left to right, so what is asked for comes before it changes.
-START TRANSACTION;
-SET @bits = NULL, @fanout = NULL, @pending = NULL;
-SELECT bits INTO @bits FROM batchline_item_groups WHERE slot = :slot FOR UPDATE;
-SELECT a.fanout INTO @fanout
-FROM batchline_adds AS a JOIN batchline_fanouts AS f ON f.number = a.fanout
-WHERE a.number = :slot >> 18 AND @bits & :mask = CAST(:mask AS UNSIGNED) AND a.child IS NULL AND f.salt = :salt
-    AND (:fanout IS NULL OR f.id = :fanout) AND f.parent IS NULL AND f.expired_us IS NULL;
-UPDATE batchline_item_groups SET bits = bits & ~:mask WHERE slot = :slot AND @fanout IS NOT NULL;
-DELETE FROM batchline_item_groups WHERE slot = :slot AND bits = 0 AND @fanout IS NOT NULL;
-UPDATE batchline_shards
-SET pending = (@pending := pending - :count), active_us = GREATEST(active_us, :now_us)
-WHERE fanout = @fanout AND shard = :shard;
-UPDATE batchline_fanouts
-SET told_to = IF(
-        sealed_us IS NOT NULL AND open_shards = 1 AND completed_us IS NULL AND failed_us IS NULL AND expired_us IS NULL,
-        :call_id, told_to
-    ),
-    completed_us = IF(
-        sealed_us IS NOT NULL AND open_shards = 1 AND completed_us IS NULL AND failed_us IS NULL AND expired_us IS NULL,
-        :now_us, completed_us
-    ),
-    active_us = GREATEST(active_us, :now_us),
-    due_us = IF(
-        expired_us IS NULL, active_us + IF(sealed_us IS NULL, unsealed_for_us, sealed_for_us), due_us
-    ),
-    open_shards = open_shards - 1
-WHERE number = @fanout AND @pending = 0;
-SELECT @fanout, f.id, f.told_to
-FROM (SELECT 1) AS one LEFT JOIN batchline_fanouts AS f ON f.number = @fanout AND @pending = 0;
-COMMIT;
+-- ack_group: Acknowledge pending items of one group of a fanout without a parent, in one round trip; see the migration.
+CALL batchline_ack_group(:slot, :mask, :salt, :fanout, :shard, :count, :now_us, :call_id);
