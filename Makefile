@@ -35,6 +35,7 @@ format: $(READY) ## put the code into its one form
 	@.venv/bin/ruff format .
 
 bench: $(READY) ## every speed, beside a baseline in the same run (ROWS=100000 for a quick look)
+	@sh scripts/servers.sh
 	@$(PYTHON_IN) -m tests.benchmarks
 
 docs: $(READY) ## the documentation as a site in build/site

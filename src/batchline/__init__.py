@@ -15,8 +15,10 @@ from batchline.core.pack_rules import PackRules
 from batchline.core.packer import pack
 from batchline.core.parcel import Packed, Parcel
 from batchline.errors import BatchlineError
+from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.runtime.tracker import Tracker
 from batchline.stores import Store, open_store
+from batchline.stores.redis.estimates import EstimateStore
 
 __all__ = [
     "AckOutcome",
@@ -24,6 +26,8 @@ __all__ = [
     "BatchRules",
     "BatchlineError",
     "CloseReason",
+    "EstimateStore",
+    "EstimatedTracker",
     "EventTimeBatcher",
     "ExpiryRules",
     "FanoutStatus",

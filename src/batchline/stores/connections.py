@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from itertools import count
 from typing import Any, Final, Protocol, TypeVar
 
 from batchline.core.moment import span_of
@@ -71,7 +72,7 @@ class Connections:
         if self._pid != os.getpid():
             self._leave_to_parent()
         waited_s = 0.0
-        for attempt in range(1_000_000):
+        for attempt in count():
             try:
                 with self._turns:
                     return self._once(work)
@@ -82,7 +83,7 @@ class Connections:
                 if not patient or waited_s + pause_s > self._patience_s or self._closed.wait(pause_s):
                     raise StoreUnavailable(f"{error} (tried for {waited_s:.1f} s)") from error.__cause__
                 waited_s += pause_s
-        raise AssertionError("patience ends")
+        raise AssertionError  # it counts for ever
 
     def _once(self, work: Callable[[Any], T]) -> T:
         if self._closed.is_set():

@@ -67,8 +67,8 @@ CREATE TABLE batchline_adds (
 
 CREATE INDEX batchline_adds_fanout ON batchline_adds (fanout, number);
 
--- 64 items a row: a bit is 1 while its item is pending, and a row goes with its last one. With room for new versions in
--- each page the index is not touched, and the table does not grow, however its items are acknowledged.
+-- 64 items a row: a bit is 1 while its item is pending, and a row goes with its last one. Each page has room for new
+-- versions of its rows, so that acks here and there touch no index and leave no growth behind.
 CREATE TABLE batchline_item_groups (
     slot bigint PRIMARY KEY,
     bits bigint NOT NULL
