@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import batchline
-from batchline.stores.queries import named_style, pyformat_style, read_queries
+from batchline.stores.queries import COMMON, named_style, pyformat_style, read_queries
 
 ROOMS = ("sqlite", "postgres", "mysql")
 #: What one database does in several statements and the others in one.
@@ -40,8 +40,10 @@ def test_parameters_become_what_the_driver_takes(sql: str, expected: str) -> Non
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_query_has_a_name_of_its_own_a_sentence_and_no_comment_left(room: str) -> None:
-    text = (files("batchline.stores") / room / "tracker.sql").read_text(encoding="utf-8")
-    heads = re.findall(r"^-- (\w+): (.*)$", text, re.MULTILINE)
+    texts = [
+        (files("batchline.stores") / place / "tracker.sql").read_text(encoding="utf-8") for place in (COMMON, room)
+    ]
+    heads = re.findall(r"^-- (\w+): (.*)$", "\n".join(texts), re.MULTILINE)
     assert len(heads) == len(dict(heads))
     assert all(sentence[0].isupper() and sentence.endswith(".") for _, sentence in heads)
     for sql in read_queries(room, "tracker.sql", pyformat_style).values():
@@ -58,6 +60,13 @@ def test_every_database_has_the_same_queries_with_the_same_parameters() -> None:
     for name in names["sqlite"] - {"ack_group"}:
         parameters = [set(re.findall(r"(?<![:\w]):([a-z_]+)", queries[room][name])) for room in ROOMS]
         assert parameters[0] == parameters[1] == parameters[2], name
+
+
+def test_what_is_the_same_in_every_database_stands_once() -> None:
+    queries = [read_queries(room, "tracker.sql", named_style) for room in ROOMS]
+    common = (files("batchline.stores") / COMMON / "tracker.sql").read_text(encoding="utf-8")
+    same = {name for name in queries[0] if len({" ".join(one.get(name, "").split()) for one in queries}) == 1}
+    assert same == set(re.findall(r"^-- (\w+):", common, re.MULTILINE))
 
 
 @pytest.mark.parametrize("room", ROOMS)

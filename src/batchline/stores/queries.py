@@ -14,6 +14,8 @@ from typing import Final
 
 __all__ = ["named_style", "pyformat_style", "read_queries"]
 
+#: Where queries are that every database understands.
+COMMON: Final = "sql"
 HEAD: Final = re.compile(r"^-- (\w+): .*$", re.MULTILINE)
 COMMENT: Final = re.compile(r"^\s*--.*$", re.MULTILINE)
 #: `:name`, but neither a cast (`::bigint`) nor a part of a JSON path or a time.
@@ -32,10 +34,12 @@ def pyformat_style(sql: str) -> str:
 
 @cache
 def read_queries(room: str, file: str, style: Callable[[str], str]) -> dict[str, str]:
-    """The queries of a file in `stores/<room>/`, by name."""
-    text = (files("batchline.stores") / room / file).read_text(encoding="utf-8")
+    """The queries of a database, by name: those that are the same in each, and those in `stores/<room>/`."""
+    return {name: style(sql) for place in (COMMON, room) for name, sql in _read(place, file)}
+
+
+def _read(place: str, file: str) -> list[tuple[str, str]]:
+    text = (files("batchline.stores") / place / file).read_text(encoding="utf-8")
     parts = HEAD.split(text)
-    return {
-        name: style(COMMENT.sub("", sql)).strip().rstrip(";")
-        for name, sql in zip(parts[1::2], parts[2::2], strict=True)
-    }
+    queries = zip(parts[1::2], parts[2::2], strict=True)
+    return [(name, COMMENT.sub("", sql).strip().rstrip(";")) for name, sql in queries]

@@ -18,8 +18,8 @@ from batchline.errors import (
 from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.stores.redis.estimates import KEY, EstimateStore
 from tests.doubles import new_id
+from tests.stores.cutting_proxy import CuttingProxy
 from tests.stores.redis.estimating import opened
-from tests.stores.redis.lossy_proxy import LossyProxy
 
 
 def test_a_call_is_one_round_trip(tracker: EstimatedTracker, server: Redis, script_cache: None) -> None:
@@ -73,16 +73,16 @@ def test_a_connection_that_broke_while_idle_is_replaced(redis_url: str, server: 
 
 
 @pytest.fixture
-def proxy(redis_url: str) -> Iterator[LossyProxy]:
+def proxy(redis_url: str) -> Iterator[CuttingProxy]:
     address = urlsplit(redis_url)
     assert address.hostname
     assert address.port
-    with LossyProxy(address.hostname, address.port) as proxy:
+    with CuttingProxy(address.hostname, address.port) as proxy:
         yield proxy
 
 
 @pytest.fixture
-def far(proxy: LossyProxy, script_cache: None) -> Iterator[EstimatedTracker]:
+def far(proxy: CuttingProxy, script_cache: None) -> Iterator[EstimatedTracker]:
     """With an address that asks the driver to send again what was not answered, which it must not."""
     with EstimateStore(f"redis://127.0.0.1:{proxy.port}/0?retry_on_timeout=yes") as store:
         yield EstimatedTracker(store)
@@ -90,31 +90,31 @@ def far(proxy: LossyProxy, script_cache: None) -> Iterator[EstimatedTracker]:
 
 @pytest.mark.parametrize(("verb", "pending"), [("add", 10), ("ack", 4), ("fail", 4)])
 def test_what_counts_is_sent_once_even_if_its_answer_is_lost(
-    far: EstimatedTracker, proxy: LossyProxy, verb: str, pending: int
+    far: EstimatedTracker, proxy: CuttingProxy, verb: str, pending: int
 ) -> None:
     fanout = opened(far, items=7, tolerate=None)
     getattr(far, verb)(opened(far, items=7), 3)  # its script is loaded
-    proxy.lose_next_answer()
+    proxy.cut_at(b"EVALSHA", answered=True)
     with pytest.raises(StoreUnavailable, match=f"whether it has counted this {verb} is not known"):
         getattr(far, verb)(fanout, 3)
     assert far.status(fanout).pending == pending
 
 
-def test_a_seal_whose_answer_is_lost_is_told_all_the_same(far: EstimatedTracker, proxy: LossyProxy) -> None:
+def test_a_seal_whose_answer_is_lost_is_told_all_the_same(far: EstimatedTracker, proxy: CuttingProxy) -> None:
     far.seal(opened(far))
     fanout = opened(far)
-    proxy.lose_next_answer()
+    proxy.cut_at(b"EVALSHA", answered=True)
     assert far.seal(fanout).completed
     assert not far.seal(fanout).completed
 
 
 @pytest.mark.parametrize("verb", ["open", "status"])
 def test_what_changes_nothing_is_asked_again_if_its_answer_is_lost(
-    far: EstimatedTracker, proxy: LossyProxy, verb: str
+    far: EstimatedTracker, proxy: CuttingProxy, verb: str
 ) -> None:
     fanout = opened(far, items=7)
     getattr(far, verb)(fanout)
-    proxy.lose_next_answer()
+    proxy.cut_at(b"EVALSHA", answered=True)
     assert getattr(far, verb)(fanout).pending == 7
 
 

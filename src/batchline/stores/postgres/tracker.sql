@@ -21,34 +21,10 @@ RETURNING number;
 INSERT INTO batchline_labels (fanout, name, value)
 SELECT :fanout::bigint, l ->> 0, l ->> 1 FROM json_array_elements(:labels::json) AS l;
 
--- write_fanout: All of a fanout that can change.
-UPDATE batchline_fanouts
-SET parent_slot = :parent_slot, total = :total, failed = :failed, open_shards = :open_shards, active_us = :active_us,
-    due_us = :due_us, sealed_us = :sealed_us, completed_us = :completed_us, failed_us = :failed_us,
-    expired_us = :expired_us, told_to = :told_to
-WHERE number = :number;
-
--- delete_fanout: Forget a fanout.
-DELETE FROM batchline_fanouts WHERE number = :fanout;
-
--- delete_shards: Forget a fanout's counters.
-DELETE FROM batchline_shards WHERE fanout = :fanout;
-
--- delete_labels: Forget a fanout's labels.
-DELETE FROM batchline_labels WHERE fanout = :fanout;
-
--- told: The fanouts whose end a call was told.
-SELECT * FROM batchline_fanouts WHERE told_to = :call_id ORDER BY number;
-
 -- insert_add: A new add; nothing if the fanout has one of this id.
 INSERT INTO batchline_adds (fanout, add_id, count, child) VALUES (:fanout, :add_id, :count, :child)
 ON CONFLICT DO NOTHING
 RETURNING number;
-
--- add_by_id: An add, with its fanout.
-SELECT a.number, a.fanout, a.count, a.child, f.id, f.salt, f.expired_us
-FROM batchline_adds AS a JOIN batchline_fanouts AS f ON f.number = a.fanout
-WHERE a.fanout = :fanout AND a.add_id = :add_id;
 
 -- adds_by_number: Adds, with their fanouts.
 SELECT a.number, a.fanout, a.count, a.child, f.id, f.salt, f.expired_us
@@ -96,25 +72,8 @@ UPDATE batchline_shards AS s SET pending = (w ->> 2)::bigint, active_us = (w ->>
 FROM json_array_elements(:shards::json) AS w
 WHERE s.fanout = (w ->> 0)::bigint AND s.shard = (w ->> 1)::integer;
 
--- shards_active_us: The last activity of any of a fanout's counters.
-SELECT max(active_us) FROM batchline_shards WHERE fanout = :fanout;
-
--- status: A fanout and the sum of its counters, as of one moment.
-SELECT f.*, p.id AS parent_id,
-    (SELECT sum(s.pending) FROM batchline_shards AS s WHERE s.fanout = f.number) AS pending,
-    (SELECT max(s.active_us) FROM batchline_shards AS s WHERE s.fanout = f.number) AS shards_active_us
-FROM batchline_fanouts AS f LEFT JOIN batchline_fanouts AS p ON p.number = f.parent
-WHERE f.id = :id;
-
 -- labels: The labels of fanouts.
 SELECT fanout, name, value FROM batchline_labels WHERE fanout = ANY(:fanouts::bigint[]) ORDER BY fanout, name;
-
--- list_fanouts: As `status`, for many; conditions and list_page follow.
-SELECT f.*, p.id AS parent_id,
-    (SELECT sum(s.pending) FROM batchline_shards AS s WHERE s.fanout = f.number) AS pending,
-    (SELECT max(s.active_us) FROM batchline_shards AS s WHERE s.fanout = f.number) AS shards_active_us
-FROM batchline_fanouts AS f LEFT JOIN batchline_fanouts AS p ON p.number = f.parent
-WHERE f.number > :after;
 
 -- list_labelled: As list_fanouts, of those that have a label, and all the others that are asked for.
 SELECT f.*, p.id AS parent_id,
@@ -128,21 +87,6 @@ WHERE l.name = :name AND l.value = :value AND l.fanout > :after
         SELECT count(*) FROM json_array_elements(:others::json) AS o
         JOIN batchline_labels AS m ON m.fanout = l.fanout AND m.name = o ->> 0 AND m.value = o ->> 1
     ) = :how_many;
-
--- where_state: In this state.
-AND f.state = :state;
-
--- where_opened_before_us: Opened before a moment.
-AND f.opened_us < :opened_before_us;
-
--- where_parent: Children of a fanout.
-AND f.parent = :parent;
-
--- list_page: In the order in which they were opened.
-ORDER BY f.number LIMIT :limit;
-
--- labelled_page: As list_page, in the order in which the index of labels has them.
-ORDER BY l.fanout LIMIT :limit;
 
 -- pending_groups: Groups with pending items, in order, from a slot on.
 SELECT g.slot, g.bits
@@ -168,15 +112,6 @@ CROSS JOIN LATERAL (
 ) AS x
 LIMIT :limit;
 
--- due_fanouts: Fanouts that expiry is to look at.
-SELECT number FROM batchline_fanouts WHERE due_us <= :now_us ORDER BY due_us LIMIT :limit;
-
--- live_child: A child that is neither ended nor expired.
-SELECT 1 FROM batchline_fanouts WHERE parent = :fanout AND state IN ('open', 'sealed') LIMIT 1;
-
--- adds_of: The first adds of a fanout.
-SELECT number FROM batchline_adds WHERE fanout = :fanout ORDER BY number LIMIT :limit;
-
 -- clear_groups: Forget some groups of an add.
 DELETE FROM batchline_item_groups WHERE slot = ANY(ARRAY(
     SELECT slot FROM batchline_item_groups WHERE slot >= :first AND slot < :after ORDER BY slot LIMIT :limit
@@ -186,9 +121,6 @@ DELETE FROM batchline_item_groups WHERE slot = ANY(ARRAY(
 DELETE FROM batchline_failures WHERE slot = ANY(ARRAY(
     SELECT slot FROM batchline_failures WHERE slot >= :first AND slot < :after ORDER BY slot LIMIT :limit
 ));
-
--- delete_add: Forget an add.
-DELETE FROM batchline_adds WHERE number = :number;
 
 -- ack_group: Acknowledge pending items of one group of a fanout without a parent, in one statement and one round trip.
 -- Groups, shard and fanout are locked in that order. Anything out of the ordinary matches nothing and changes nothing.
