@@ -373,7 +373,7 @@ def everything(store: Store) -> int:
         return sum(len(getattr(tables, name)) for name in kept)
     names = ("fanouts", "labels", "shards", "adds", "item_groups", "failures")
     count = " + ".join(f"(SELECT count(*) FROM batchline_{name})" for name in names)
-    connections: Any = getattr(store, "_connections", None) or getattr(store, "_readers", None)
+    connections: Any = getattr(store, "connections", None) or getattr(store, "_readers", None)
 
     def run(connection: Any) -> int:
         cursor = connection.cursor()

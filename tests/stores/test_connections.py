@@ -145,7 +145,7 @@ def test_connections_that_the_server_ended_because_they_were_idle_are_renewed_un
 
 def _on_connection(store: Store, sql: str) -> None:
     """Run a statement on the store's own connection, without a transaction."""
-    connections: Any = store._connections  # type: ignore[attr-defined]
+    connections: Any = store.connections  # type: ignore[attr-defined]
     connections.transact(lambda connection: connection.cursor().execute(sql))
 
 
@@ -312,8 +312,8 @@ print(tracker.status(fanout).total, len(before), before == {connections})
 store.close()
 """
 FREE = {
-    "postgresql": "list(store._connections._free)",
-    "mysql": "list(store._connections._free)",
+    "postgresql": "list(store.connections._free)",
+    "mysql": "list(store.connections._free)",
     "sqlite": "list(store._writer._free)",
 }
 

@@ -72,6 +72,8 @@ def test_what_is_the_same_in_every_database_stands_once() -> None:
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_query_is_there_that_nobody_uses(room: str) -> None:
     stores = Path(batchline.__file__).parent / "stores"
-    code = "\n".join(path.read_text() for path in (stores / "sql_tracker.py", stores / room / "store.py"))
+    code = "\n".join(
+        path.read_text() for path in (stores / "sql_tracker.py", stores / "server_store.py", stores / room / "store.py")
+    )
     used = set(re.findall(r'"([a-z_]+)"', code)) | {"where_state", "where_opened_before_us", "where_parent"}
     assert set(read_queries(room, "tracker.sql", named_style)) - used == set()

@@ -37,6 +37,11 @@ class SqlSession:
         names = [column[0] for column in self._cursor.description]
         return [dict(zip(names, row, strict=True)) for row in rows]
 
+    def call(self, query: str, **parameters: Any) -> tuple[Any, ...] | None:
+        """The first row of its answer, if there is one."""
+        found = self.rows(query, **parameters)
+        return found[0] if found else None
+
     def run(self, query: str, **parameters: Any) -> int:
         """Change rows, and tell how many."""
         self._execute(query, parameters)

@@ -4,17 +4,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
-from batchline.core.ack import Asked
 from batchline.errors import InvalidStore, MissingExtra, StoreError
 from batchline.stores.address import Address
-from batchline.stores.connections import Busy, Lost, pool
+from batchline.stores.connections import Busy, Lost
 from batchline.stores.migrations import missing_migrations, statements_of
 from batchline.stores.queries import pyformat_style, read_queries
+from batchline.stores.server_store import ServerStore
 from batchline.stores.sql_session import SqlSession
-from batchline.stores.sql_tracker import SqlTrackerRows, ack_parameters, acked
-from batchline.stores.store import Store
-from batchline.stores.tracker_rows import TrackerRows
-from batchline.stores.tracking import Finished
 
 try:
     import pymysql
@@ -40,51 +36,26 @@ LOST_CODES: Final = (
 MIGRATING_S: Final = 300
 
 
-class MysqlStore(Store):
+class MysqlStore(ServerStore):
     """`mysql://user:password@host:port/name`, with the options `connections` and `patience`."""
 
     room = "mysql"
 
     def __init__(self, address: Address):
         address.check_options(("connections", "patience"))
-        self.url = address.shown
-        self._connections = pool(address, MysqlDriver(address))
+        super().__init__(address, MysqlDriver(address))
 
-    def transact(self, work: Callable[[TrackerRows], T]) -> T:
-        """Do the work between BEGIN and COMMIT, at READ COMMITTED."""
-
-        def within(connection: Any) -> T:
-            connection.begin()
-            answer = work(SqlTrackerRows(_session(connection)))
-            connection.commit()
-            return answer
-
-        return self._connections.transact(within)
-
-    def read(self, work: Callable[[TrackerRows], T]) -> T:
-        """Do the work, each query on what is there at its moment."""
-        return self._connections.transact(lambda connection: work(SqlTrackerRows(_session(connection))))
-
-    def ack_group(self, asked: Asked, now_us: int, call_id: str) -> Finished:
-        """Acknowledge items of one group in one round trip, if all of them were pending and there is no parent."""
-        values = ack_parameters(asked, now_us, call_id)
-        found = self._connections.transact(lambda connection: _session(connection).call("ack_group", **values))
-        fanout, ended, told_to = found
-        if fanout is None:
-            return super().ack_group(asked, now_us, call_id)
-        return acked(asked, ended, told_to, call_id)
+    def session(self, connection: Any) -> SqlSession:
+        """A session on a connection."""
+        return MysqlSession(connection.cursor(), read_queries(self.room, "tracker.sql", pyformat_style))
 
     def version(self) -> int:
         """The number of the newest migration that its schema has seen."""
-        return self._connections.transact(_version)
+        return self.connections.transact(_version)
 
     def migrate_alone(self) -> list[str]:
         """Bring the schema up to date while no other process does."""
-        return self._connections.transact(_migrate)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._connections.close()
+        return self.connections.transact(_migrate)
 
 
 class MysqlDriver:
@@ -150,9 +121,9 @@ class MysqlSession(SqlSession):
         """The rows it selects."""
         return [tuple(map(_text, row)) for row in super().rows(query, **parameters)]
 
-    def call(self, query: str, **parameters: Any) -> tuple[Any, ...]:
-        """The one row that a procedure selects."""
-        (row,) = self.rows(query, **parameters)
+    def call(self, query: str, **parameters: Any) -> tuple[Any, ...] | None:
+        """The row that a procedure selects."""
+        row = super().call(query, **parameters)
         while self._cursor.nextset():
             pass  # after its rows a procedure tells that it has ended
         return row
@@ -164,10 +135,6 @@ class MysqlSession(SqlSession):
 
 def _text(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
-
-
-def _session(connection: Any) -> MysqlSession:
-    return MysqlSession(connection.cursor(), read_queries(MysqlStore.room, "tracker.sql", pyformat_style))
 
 
 def _version(connection: Any) -> int:

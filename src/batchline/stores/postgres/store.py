@@ -4,17 +4,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
-from batchline.core.ack import Asked
 from batchline.errors import InvalidStore, MissingExtra, StoreError
 from batchline.stores.address import Address
-from batchline.stores.connections import Busy, Lost, pool
+from batchline.stores.connections import Busy, Lost
 from batchline.stores.migrations import missing_migrations
 from batchline.stores.queries import pyformat_style, read_queries
+from batchline.stores.server_store import ServerStore
 from batchline.stores.sql_session import SqlSession, as_json
-from batchline.stores.sql_tracker import SqlTrackerRows, ack_parameters, acked
-from batchline.stores.store import Store
-from batchline.stores.tracker_rows import TrackerRows
-from batchline.stores.tracking import Finished
 
 try:
     import psycopg
@@ -35,50 +31,25 @@ BUSY_STATES: Final = ("40001", "40P01", "55P03")
 LOST_STATES: Final = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
 
 
-class PostgresStore(Store):
+class PostgresStore(ServerStore):
     """`postgresql://user:password@host:port/name`, with any option of libpq; and `connections`, `patience`."""
 
     room = "postgres"
 
     def __init__(self, address: Address):
-        self.url = address.shown
-        self._connections = pool(address, PostgresDriver(address))
+        super().__init__(address, PostgresDriver(address))
 
-    def transact(self, work: Callable[[TrackerRows], T]) -> T:
-        """Do the work between BEGIN and COMMIT, at READ COMMITTED."""
-
-        def within(connection: "psycopg.Connection[Any]") -> T:
-            connection.execute("BEGIN")
-            answer = work(_rows(connection))
-            connection.execute("COMMIT")
-            return answer
-
-        return self._connections.transact(within)
-
-    def read(self, work: Callable[[TrackerRows], T]) -> T:
-        """Do the work, each query on what is there at its moment."""
-        return self._connections.transact(lambda connection: work(_rows(connection)))
-
-    def ack_group(self, asked: Asked, now_us: int, call_id: str) -> Finished:
-        """Acknowledge items of one group in one round trip, if all of them were pending and there is no parent."""
-        values = ack_parameters(asked, now_us, call_id)
-        found = self._connections.transact(lambda connection: _session(connection).rows("ack_group", **values))
-        if not found:
-            return super().ack_group(asked, now_us, call_id)
-        ((_, ended, told_to),) = found
-        return acked(asked, ended, told_to, call_id)
+    def session(self, connection: Any) -> SqlSession:
+        """A session on a connection."""
+        return PostgresSession(connection.cursor(), read_queries(self.room, "tracker.sql", pyformat_style))
 
     def version(self) -> int:
         """The number of the newest migration that its schema has seen."""
-        return self._connections.transact(_version)
+        return self.connections.transact(_version)
 
     def migrate_alone(self) -> list[str]:
         """Bring the schema up to date, in one transaction, while no other process does."""
-        return self._connections.transact(_migrate)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._connections.close()
+        return self.connections.transact(_migrate)
 
 
 class PostgresDriver:
@@ -155,14 +126,6 @@ class PostgresSession(SqlSession):
         if value and isinstance(value[0], int):
             return f"{{{','.join(map(str, value))}}}"
         return value if value and isinstance(value[0], str) else as_json(value)
-
-
-def _session(connection: "psycopg.Connection[Any]") -> PostgresSession:
-    return PostgresSession(connection.cursor(), read_queries(PostgresStore.room, "tracker.sql", pyformat_style))
-
-
-def _rows(connection: "psycopg.Connection[Any]") -> SqlTrackerRows:
-    return SqlTrackerRows(_session(connection))
 
 
 def _version(connection: "psycopg.Connection[Any]") -> int:

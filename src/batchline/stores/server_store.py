@@ -1,0 +1,58 @@
+"""What stores in servers share: a pool of connections, transactions, and a single ack in one round trip."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from batchline.core.ack import Asked
+from batchline.stores.address import Address
+from batchline.stores.connections import Driver, pool
+from batchline.stores.sql_session import SqlSession
+from batchline.stores.sql_tracker import SqlTrackerRows, ack_parameters, acked
+from batchline.stores.store import Store
+from batchline.stores.tracker_rows import TrackerRows
+from batchline.stores.tracking import Finished
+
+__all__ = ["ServerStore"]
+
+T = TypeVar("T")
+
+
+class ServerStore(Store):
+    """A store that any number of machines may use."""
+
+    def __init__(self, address: Address, driver: Driver):
+        self.url = address.shown
+        self.connections = pool(address, driver)
+
+    @abstractmethod
+    def session(self, connection: Any) -> SqlSession:
+        """A session on a connection, with the queries of this database."""
+
+    def transact(self, work: Callable[[TrackerRows], T]) -> T:
+        """Do the work between BEGIN and COMMIT, at READ COMMITTED."""
+
+        def within(connection: Any) -> T:
+            connection.cursor().execute("BEGIN")
+            answer = work(SqlTrackerRows(self.session(connection)))
+            connection.cursor().execute("COMMIT")
+            return answer
+
+        return self.connections.transact(within)
+
+    def read(self, work: Callable[[TrackerRows], T]) -> T:
+        """Do the work, each query on what is there at its moment."""
+        return self.connections.transact(lambda connection: work(SqlTrackerRows(self.session(connection))))
+
+    def ack_group(self, asked: Asked, now_us: int, call_id: str) -> Finished:
+        """Acknowledge items of one group in one round trip, if all of them were pending and there is no parent."""
+        values = ack_parameters(asked, now_us, call_id)
+        found = self.connections.transact(lambda connection: self.session(connection).call("ack_group", **values))
+        if found is None or found[0] is None:
+            return super().ack_group(asked, now_us, call_id)
+        _, ended, told_to = found
+        return acked(asked, ended, told_to, call_id)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.connections.close()
