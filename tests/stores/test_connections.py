@@ -249,9 +249,11 @@ def test_whatever_the_work_raises_rolls_back(sql_database: str, error: type[Base
 
 
 INTERRUPTED = """
-import sys
+import signal, sys
 from batchline import Tracker, open_store
 
+# Whoever runs the tests in the background may have it ignored, and Python leaves that so.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with open_store(sys.argv[1]) as store:
     tracker = Tracker(store)
     fanout = tracker.open("import").id
