@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from batchline.core.item_group import GROUP_SIZE, MOST_ITEMS, ItemGroup, indexes_of, slot_and_salt
+from batchline.core.item_group import ALL_BITS, GROUP_SIZE, MOST_ITEMS, ItemGroup, indexes_of, slot_and_salt
 from batchline.core.name import check_name
 from batchline.errors import BatchlineError, InvalidCount, InvalidName, MalformedItem, UnknownGroup, UnknownItem, shown
 
@@ -15,7 +15,6 @@ __all__ = ["AckOutcome", "Asked", "Collected", "Item", "ItemError", "SealOutcome
 Item = str | tuple["ItemGroup | str", int]
 
 BITS: Final = {str(index): 1 << index for index in range(GROUP_SIZE)}
-ALL_BITS: Final = (1 << GROUP_SIZE) - 1
 EXPECTED: Final = "expected fanout:uuid:index, or a group with a mask"
 
 

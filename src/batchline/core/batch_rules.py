@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from batchline.core.moment import LONGEST_SPAN_US, span_us
+from batchline.core.moment import check_span, span_us
 from batchline.errors import InvalidRules, check_choice
 
 __all__ = ["ANCHORS", "SPLITS", "BatchRules"]
@@ -32,9 +32,9 @@ class BatchRules:
     split: str = "later"
 
     def __post_init__(self) -> None:
-        _check_span("window", self.window, least_us=1)
-        _check_span("max_delay", self.max_delay, least_us=0)
-        _check_span("leap_limit", self.leap_limit, least_us=0)
+        check_span("window", self.window, least_us=1)
+        check_span("max_delay", self.max_delay, least_us=0)
+        check_span("leap_limit", self.leap_limit, least_us=0)
         _check_max_bytes(self.max_bytes)
         check_choice("anchor", self.anchor, ANCHORS, InvalidRules)
         check_choice("split", self.split, SPLITS, InvalidRules)
@@ -66,14 +66,6 @@ class BatchRules:
             "anchor": self.anchor,
             "split": self.split,
         }
-
-
-def _check_span(name: str, span: object, least_us: int) -> None:
-    if not isinstance(span, timedelta):
-        raise InvalidRules(f"{name} must be a timedelta, got {span!r} ({type(span).__name__})")
-    if not least_us <= span_us(span) <= LONGEST_SPAN_US:
-        least = "longer than 0" if least_us else "0 or longer"
-        raise InvalidRules(f"{name} must be {least} and at most 36,500 days, got {span!r}")
 
 
 def _check_max_bytes(max_bytes: object) -> None:

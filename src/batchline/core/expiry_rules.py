@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from batchline.core.moment import LONGEST_SPAN_US, span_us
-from batchline.errors import InvalidRules
+from batchline.core.moment import check_span, span_us
 
-__all__ = ["ExpiryRules", "check_span"]
+__all__ = ["ExpiryRules"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,7 @@ class ExpiryRules:
 
     def __post_init__(self) -> None:
         for name in ("unsealed", "sealed", "tombstone"):
-            check_span(name, getattr(self, name))
+            check_span(name, getattr(self, name), least_us=1)
 
     @property
     def unsealed_us(self) -> int:
@@ -38,11 +37,3 @@ class ExpiryRules:
     def tombstone_us(self) -> int:
         """The third span in microseconds."""
         return span_us(self.tombstone)
-
-
-def check_span(name: str, span: object) -> None:
-    """A span in which a fanout can be kept is longer than nothing and at most a century; else InvalidRules."""
-    if not isinstance(span, timedelta):
-        raise InvalidRules(f"{name} must be a timedelta, got {span!r} ({type(span).__name__})")
-    if not 1 <= span_us(span) <= LONGEST_SPAN_US:
-        raise InvalidRules(f"{name} must be longer than 0 and at most 36,500 days, got {span!r}")

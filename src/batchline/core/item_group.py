@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 __all__ = [
+    "ALL_BITS",
     "GROUP_SIZE",
     "MOST_ITEMS",
     "SALT_BITS",
@@ -35,6 +36,8 @@ __all__ = [
 
 #: Items in a full group: the bits of one integer.
 GROUP_SIZE: Final = 64
+#: All items of a full group, as bits.
+ALL_BITS: Final = (1 << GROUP_SIZE) - 1
 #: Most items in one call.
 MOST_ITEMS: Final = 10_000_000
 #: Counters a fanout's pending items are spread over, so that acks of neighbours do not wait for each other.

@@ -4,6 +4,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from batchline.errors import InvalidRules
+
 __all__ = [
     "AFTER_ALL_US",
     "BEFORE_ALL_US",
@@ -12,6 +14,7 @@ __all__ = [
     "LATEST_RECEIVE_US",
     "LATEST_US",
     "LONGEST_SPAN_US",
+    "check_span",
     "moment_of",
     "span_of",
     "span_text",
@@ -70,3 +73,12 @@ LATEST_US: Final = us_of(datetime.max.replace(tzinfo=UTC))
 EARLIEST_RECEIVE_US = us_of(datetime(1000, 1, 1, tzinfo=UTC))
 LATEST_RECEIVE_US = us_of(datetime(9000, 1, 1, tzinfo=UTC))
 LONGEST_SPAN_US = span_us(timedelta(days=36_500))
+
+
+def check_span(name: str, span: object, least_us: int) -> None:
+    """A rule's span is one, at least so long, and at most a century; else InvalidRules."""
+    if not isinstance(span, timedelta):
+        raise InvalidRules(f"{name} must be a timedelta, got {span!r} ({type(span).__name__})")
+    if not least_us <= span_us(span) <= LONGEST_SPAN_US:
+        least = "longer than 0" if least_us else "0 or longer"
+        raise InvalidRules(f"{name} must be {least} and at most 36,500 days, got {span!r}")

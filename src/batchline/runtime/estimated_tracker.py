@@ -6,9 +6,8 @@ from datetime import timedelta
 from typing import Final
 
 from batchline.core.estimate import EstimateOutcome, EstimateStatus
-from batchline.core.expiry_rules import check_span
 from batchline.core.item_group import MOST_ITEMS
-from batchline.core.moment import span_us
+from batchline.core.moment import check_span, span_us
 from batchline.core.name import check_name
 from batchline.errors import InvalidCount
 from batchline.runtime.clock import now_us
@@ -28,7 +27,7 @@ class EstimatedTracker:
     """
 
     def __init__(self, store: EstimateStore, *, ttl: timedelta = WEEK, clock: Callable[[], int] = now_us) -> None:
-        check_span("ttl", ttl)
+        check_span("ttl", ttl, least_us=1)
         self._store = store
         self._ttl = ttl
         self._now_us = clock
@@ -75,5 +74,5 @@ def _check_count(name: str, count: object, least: int, most: int) -> None:
 
 def _ms(ttl: timedelta) -> int:
     """Whole milliseconds, as Redis counts them; never none, which would remove the fanout at once."""
-    check_span("ttl", ttl)
+    check_span("ttl", ttl, least_us=1)
     return -(-span_us(ttl) // 1_000)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from batchline import errors
 from batchline.core.ack import AckOutcome, ItemError
-from batchline.core.item_group import GROUP_SIZE
+from batchline.core.item_group import ALL_BITS
 from batchline.core.name import reason_text
 from batchline.errors import BatchlineError, InvalidInput, InvalidStore
 from batchline.runtime.tracker import Tracker
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ack_frame"]
 
-WORD: Final = (1 << GROUP_SIZE) - 1
 #: What a task tells of what it did: counts, ids of fanouts that it ended, items that did not count.
-TOLD: Final = "kind string, name string, count bigint, error string, message string"
-TOLD_ARROW: Final = pa.schema(
+TOLD: Final = pa.schema(
     [
         ("kind", pa.string()),
         ("name", pa.string()),
@@ -39,11 +37,13 @@ TOLD_ARROW: Final = pa.schema(
 
 def ack_frame(df: "DataFrame", store: Store | str, item: str, reason: object, call_id: str | None) -> AckOutcome:
     """Acknowledge the items of a column, or fail them for a reason; runs a job, and answers when it is done."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
     if df.isStreaming:
         raise InvalidInput("ack takes a batch DataFrame: in a stream, call it in foreachBatch with a call_id per epoch")
     check_column(df, "item", item)
     task = AckTask(_address(store), None if reason is None else reason_text(reason), call_id or secrets.token_hex(8))
-    return _outcome(_combined(df, item).mapInArrow(task.__call__, TOLD).collect())
+    return _outcome(_combined(df, item).mapInArrow(task.__call__, from_arrow_schema(TOLD)).collect())
 
 
 def _address(store: object) -> str:
@@ -93,7 +93,7 @@ class AckTask(NamedTuple):
             tracker = Tracker(store)
             for batch in batches:
                 told = list(self._acked(tracker, batch, f"{self.call_id} {part}"))
-                yield pa.RecordBatch.from_pylist(told, schema=TOLD_ARROW)
+                yield pa.RecordBatch.from_pylist(told, schema=TOLD)
 
     def _acked(self, tracker: Tracker, batch: pa.RecordBatch, call_id: str) -> Iterator[dict[str, Any]]:
         masks = {}
@@ -103,7 +103,7 @@ class AckTask(NamedTuple):
             if row["group"] is None:
                 no_items.append(row["item"])
                 continue
-            masks[row["group"]] = mask = row["mask"] & WORD
+            masks[row["group"]] = mask = row["mask"] & ALL_BITS
             repeated += row["named"] - mask.bit_count()
         for outcome in (self._finish(tracker, masks, call_id), self._finish(tracker, no_items, call_id)):
             yield from _told(outcome)

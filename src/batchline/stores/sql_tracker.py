@@ -2,43 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from batchline.core.ack import Asked
 from batchline.core.fanout import Ending, Fanout, FanoutStatus, NewFanout, status_of
-from batchline.core.item_group import GROUP_SIZE, full_mask, groups_of, shard_of, slot_of, upto_of
+from batchline.core.item_group import ALL_BITS, GROUP_SIZE, full_mask, groups_of, shard_of, slot_of, upto_of
+from batchline.stores.sql_session import SqlSession
 from batchline.stores.tracker_rows import Add, Failure, Listing, Shard
 from batchline.stores.tracking import Finished
 
-__all__ = ["Session", "SqlTrackerRows", "ack_parameters", "acked", "signed"]
+__all__ = ["SqlTrackerRows", "ack_parameters", "acked", "signed"]
 
-WORD: Final = (1 << GROUP_SIZE) - 1
 FANOUT_FIELDS: Final = [field.name for field in fields(Fanout)]
-
-
-class Session(Protocol):
-    """A connection within a transaction, and the queries it knows by name.
-
-    A parameter that is a list reaches the query as the database's array, or as JSON; one of tuples always as JSON.
-    """
-
-    def rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows it selects."""
-
-    def records(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
-        """The rows it selects, by the names of their columns."""
-
-    def run(self, query: str, **parameters: Any) -> int:
-        """Change rows, and tell how many."""
-
-    def insert(self, query: str, **parameters: Any) -> int | None:
-        """Insert a row, and tell its number; None if there is one already."""
 
 
 class SqlTrackerRows:
     """`TrackerRows` on a session."""
 
-    def __init__(self, session: Session):
+    def __init__(self, session: SqlSession):
         self._session = session
 
     # --- fanouts ---
@@ -104,7 +85,7 @@ class SqlTrackerRows:
 
     def hold_groups(self, slots: Sequence[int]) -> dict[int, int]:
         """The bits at these slots, locked in the order given."""
-        return {slot: bits & WORD for slot, bits in self._session.rows("hold_groups", slots=list(slots))}
+        return {slot: bits & ALL_BITS for slot, bits in self._session.rows("hold_groups", slots=list(slots))}
 
     def write_groups(self, groups: Sequence[tuple[int, int]]) -> None:
         """New bits at these slots."""
@@ -194,12 +175,12 @@ class SqlTrackerRows:
     def pending_groups(self, fanout: int, from_slot: int, limit: int) -> list[tuple[int, int]]:
         """Slots and bits of groups with pending items, in order, from a slot on."""
         found = self._session.rows("pending_groups", fanout=fanout, from_slot=from_slot, limit=limit)
-        return [(slot, bits & WORD) for slot, bits in found]
+        return [(slot, bits & ALL_BITS) for slot, bits in found]
 
     def failures(self, fanout: int, from_slot: int, limit: int) -> list[Failure]:
         """What failed, in order of slots, from a slot on."""
         found = self._session.rows("failures", fanout=fanout, from_slot=from_slot, limit=limit)
-        return [Failure(slot, bits & WORD, reason, at_us) for slot, bits, reason, at_us in found]
+        return [Failure(slot, bits & ALL_BITS, reason, at_us) for slot, bits, reason, at_us in found]
 
     # --- expiry ---
 
