@@ -1,4 +1,4 @@
-"""A session on a DB-API connection: named queries in, rows out. What differs between drivers is in two methods."""
+"""A session on a DB-API connection: named queries in, rows out. A database overrides what its driver does otherwise."""
 
 import json
 from typing import Any
@@ -12,7 +12,10 @@ def as_json(value: Any) -> Any:
 
 
 class SqlSession:
-    """Queries by name, on a cursor; several names give one query of several parts."""
+    """Queries by name, on a cursor; several names give one query of several parts.
+
+    A parameter that is a list reaches the query as JSON, or as the array of a database that has one.
+    """
 
     def __init__(self, cursor: Any, queries: dict[str, str]):
         self._cursor = cursor

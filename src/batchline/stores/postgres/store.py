@@ -117,7 +117,7 @@ def _is_connection_error(error: "psycopg.Error") -> bool:
 
 
 class PostgresSession(SqlSession):
-    """Lists of numbers become arrays, written by ourselves: psycopg takes ten times as long. Lists of rows are JSON."""
+    """Lists of numbers become arrays, written by us: psycopg would do it number by number. Lists of rows are JSON."""
 
     def parameter(self, value: Any) -> Any:
         """A parameter as psycopg takes it."""

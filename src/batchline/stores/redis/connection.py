@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from redis import Redis
 
-__all__ = ["connect", "shown", "translated"]
+__all__ = ["connect", "translated", "without_secrets"]
 
 EXPECTED: Final = "expected redis://host:port/database, rediss://… with TLS, or unix:///path"
 # The driver takes anything for database 0 that is no number.
@@ -30,12 +30,12 @@ def connect(url: str) -> Redis:
     try:
         return _client(_checked(url))
     except (ValueError, TypeError, redis.RedisError) as error:
-        raise InvalidStore(f"{EXPECTED}, with options that redis-py knows, got {shown(url)}") from error
+        raise InvalidStore(f"{EXPECTED}, with options that redis-py knows, got {without_secrets(url)}") from error
 
 
 def _checked(url: object) -> str:
     if not isinstance(url, str) or not ADDRESS.fullmatch(url):
-        raise InvalidStore(f"{EXPECTED}, got {shown(url)}")
+        raise InvalidStore(f"{EXPECTED}, got {without_secrets(url)}")
     return url
 
 
@@ -52,7 +52,7 @@ def _client(url: str) -> Redis:
     return client
 
 
-def shown(url: object) -> str:
+def without_secrets(url: object) -> str:
     """An address as it may stand in a message: without user and password."""
     without_options = re.sub(r"(password=)[^&']*", r"\1…", repr(url))
     return re.sub(r"//.*@", "//…@", without_options)

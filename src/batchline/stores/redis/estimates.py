@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from batchline.core.estimate import EstimateOutcome, EstimateStatus, estimate_status
 from batchline.core.moment import moment_of
 from batchline.errors import FanoutSealed, StoreUnavailable, UnknownFanout
-from batchline.stores.redis.connection import connect, shown, translated
+from batchline.stores.redis.connection import connect, translated, without_secrets
 
 if TYPE_CHECKING:
     from typing import Self
@@ -31,7 +31,7 @@ class EstimateStore:
 
     def __init__(self, url: str) -> None:
         self._client = connect(url)
-        self._where = shown(url)
+        self._where = without_secrets(url)
         self._scripts = {verb: self._client.register_script(_script(verb)) for verb in VERBS}
 
     def open(self, fanout: str, ttl_ms: int, tolerate: int | None, now_us: int) -> EstimateStatus:

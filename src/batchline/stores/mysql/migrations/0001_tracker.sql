@@ -85,8 +85,8 @@ CREATE TABLE IF NOT EXISTS batchline_failures (
 
 DROP PROCEDURE IF EXISTS batchline_ack_group;
 
--- Acknowledge pending items of one group of a fanout without a parent: what nearly every single ack is. Statement by
--- statement that takes twice as long, and MySQL has no UPDATE with RETURNING. Group, shard and fanout are locked in that
+-- Acknowledge pending items of one group of a fanout without a parent: what nearly every single ack is. It is a procedure
+-- so that it is one round trip, for there is no UPDATE with RETURNING here. Group, shard and fanout are locked in that
 -- order; anything out of the ordinary answers NULL and changes nothing. A mask is passed as a signed integer.
 CREATE PROCEDURE batchline_ack_group(
     IN asked_slot BIGINT, IN asked_mask BIGINT, IN asked_salt BIGINT, IN asked_fanout VARBINARY(1020),
