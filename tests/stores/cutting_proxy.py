@@ -21,6 +21,8 @@ class CuttingProxy:
         self._answered = False
         #: Whether the connection was cut that was to be.
         self.has_cut = False
+        #: How often a client has sent something: a request of ours is sent as a whole.
+        self.requests = 0
 
     @property
     def port(self) -> int:
@@ -65,6 +67,7 @@ class CuttingProxy:
     def _pass_requests(self, client: socket.socket, server: socket.socket, losing: threading.Event) -> None:
         with suppress(OSError):  # the other side is gone
             while data := client.recv(65_536):
+                self.requests += 1
                 if self._at is not None and self._at in data:
                     self._at = None
                     self.has_cut = True

@@ -270,6 +270,20 @@ def test_a_single_ack_that_is_cut_off_is_told(far: Tracker, proxy: CuttingProxy,
     assert far.status(fanout).pending == left
 
 
+def test_a_single_ack_is_one_round_trip_also_the_one_that_completes(far: Tracker, proxy: CuttingProxy) -> None:
+    """After the first few, at which the driver prepares its statement."""
+    fanout = far.open().id
+    (group,) = far.add(fanout, 20)
+    far.seal(fanout)
+    *before, last_but_one, last = group.items()
+    for item in before:
+        far.ack([item])
+    for item in (last_but_one, last):
+        sent = proxy.requests
+        assert far.ack([item]).completed == ((fanout,) if item == last else ())
+        assert proxy.requests == sent + 1
+
+
 @answered
 @pytest.mark.parametrize("by_name", [True, False])
 def test_an_expiry_whose_commit_is_cut_off_tells_what_it_ended(
