@@ -50,16 +50,9 @@ class MemoryStore(Store):
         """There is no schema."""
         return 0
 
-    def migrate(self) -> list[str]:
+    def migrate_alone(self) -> list[str]:
         """There is nothing to migrate."""
         return []
-
-    def migrate_alone(self) -> list[str]:
-        """As `migrate`."""
-        return []
-
-    def check_schema(self) -> None:
-        """There is nothing to check."""
 
     def close(self) -> None:
         """Nothing is open; what is kept goes with the object."""

@@ -26,10 +26,11 @@ class Migration:
 
 @cache
 def read_migrations(room: str) -> tuple[Migration, ...]:
-    """The migrations in `stores/<room>/migrations/`, in order."""
+    """The migrations in `stores/<room>/migrations/`, in order; memory has none."""
+    place = files("batchline.stores") / room / "migrations"
     found = (
         Migration(int(match[1]), file.name.removesuffix(".sql"), file.read_text(encoding="utf-8"))
-        for file in (files("batchline.stores") / room / "migrations").iterdir()
+        for file in (place.iterdir() if place.is_dir() else ())
         if (match := NAME.fullmatch(file.name))
     )
     return tuple(sorted(found, key=lambda migration: migration.number))
@@ -38,7 +39,7 @@ def read_migrations(room: str) -> tuple[Migration, ...]:
 def missing_migrations(room: str, version: int) -> tuple[Migration, ...]:
     """What a schema of this version lacks; raises SchemaMismatch if it is newer than this program."""
     known = read_migrations(room)
-    newest = known[-1].number
+    newest = known[-1].number if known else 0
     if version > newest:
         raise SchemaMismatch(
             f"the store's schema has version {version}, this program knows versions up to {newest}: "
