@@ -22,7 +22,7 @@ def run(calls: int) -> Figures:
 
 
 def measured(client: Redis, tracker: EstimatedTracker, calls: int) -> Figures:
-    figures = Figures("Estimates: one client, one call after the other")
+    figures = Figures("Estimates: one client, one call after the other", "calls/s")
     fanout = tracker.open("bench").id
 
     def bare() -> None:
