@@ -9,19 +9,18 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from queue import LifoQueue
+from typing import Any
 
 import psycopg
 from procrastinate import App, PsycopgConnector
 from procrastinate.jobs import Job, Status
-from procrastinate.types import JSONDict
+
+from tests.benchmarks.timeline_tables import HOUR_MS, YEAR_MS, settle
 
 __all__ = ["Procrastinate"]
 
 #: As many as threads use at once.
 CONNECTIONS = 4
-WAITING_BODY = "x" * 100
-HOUR_S = 3_600
-YEAR_S = 365 * 24 * HOUR_S
 
 
 class Worker:
@@ -41,7 +40,7 @@ class Worker:
 
     async def create(self, bodies: Sequence[bytes]) -> None:
         """Defer a batch; arguments are JSON, which has no bytes."""
-        arguments: list[JSONDict] = [{"body": b64encode(body).decode()} for body in bodies]
+        arguments: list[dict[str, Any]] = [{"body": b64encode(body).decode()} for body in bodies]
         await self._handle.batch_defer_async(*arguments)
 
     async def lease(self, limit: int) -> list[Job]:
@@ -88,13 +87,14 @@ class Procrastinate:
 
     def preload(self, count: int) -> None:
         """Insert into its table without its triggers: two notifications and two events a row, of no use to a lease."""
-        due = f"now() + interval '{HOUR_S} s' + random() * interval '{YEAR_S - HOUR_S} s'"
-        rows = f"""SELECT 'bench', 'handle', '{{"body": "{WAITING_BODY}"}}', {due} FROM generate_series(1, {count})"""
+        due = f"now() + interval '{HOUR_MS} ms' + random() * interval '{YEAR_MS - HOUR_MS} ms'"
+        body = "jsonb_build_object('body', repeat('x', 100))"
+        rows = f"SELECT 'bench', 'handle', {body}, {due} FROM generate_series(1, {count})"
         with psycopg.connect(self._url, autocommit=True) as connection:
             connection.execute("SET session_replication_role = replica")
             insert = f"INSERT INTO procrastinate_jobs (queue_name, task_name, args, scheduled_at) {rows}"
             connection.execute(insert.encode())
-            connection.execute("VACUUM (ANALYZE) procrastinate_jobs")
+        settle(self._url)
 
     def lease(self, limit: int) -> Sequence[Job]:
         """Fetch jobs, one by one."""

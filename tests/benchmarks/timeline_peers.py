@@ -1,32 +1,22 @@
 """Peers of the timeline: a plain table with SKIP LOCKED on the same three databases, procrastinate and pgmq.
 
-The table is the best form we know, no straw man: one row a message, an index on the moment it is due, and a lease moves
-that moment into the future, so a lost worker's messages come back by themselves. It does less than ours: whoever knows
-a message's number can finish it, even when the lease is over and another has it.
-
-What pgmq and procrastinate carry is JSON, which has no bytes: bodies are base64 there, and are not decoded again.
+What procrastinate and pgmq carry is JSON, which has no bytes: bodies are base64 there, and are not decoded again.
 """
 
-import json
 import os
-import sqlite3
-import threading
-from abc import ABC, abstractmethod
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from itertools import count
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from queue import LifoQueue
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import psycopg
 
 from tests.benchmarks.procrastinate_peer import Procrastinate
-from tests.servers.database import connect_mariadb
+from tests.benchmarks.timeline_tables import HOUR_MS, LEASE_MS, TABLES, YEAR_MS, OnCursors, PostgreSQLMany, settle
 
-__all__ = ["MANY", "PEERS", "PGMQ", "PROCRASTINATE", "TABLE", "Queue", "missing", "peer"]
+__all__ = ["MANY", "PEERS", "PGMQ", "PROCRASTINATE", "TABLE", "Queue", "missing", "peer", "settle"]
 
 TABLE, MANY = "SKIP LOCKED table", "SKIP LOCKED table, executemany"
 PROCRASTINATE, PGMQ = "procrastinate, one by one", "pgmq"
@@ -34,14 +24,6 @@ PROCRASTINATE, PGMQ = "procrastinate, one by one", "pgmq"
 PEERS = {"SQLite": (TABLE,), "PostgreSQL": (TABLE, MANY, PROCRASTINATE, PGMQ), "MariaDB": (TABLE,)}
 #: Names the file that installs pgmq, of which nothing is kept here.
 PGMQ_SQL = "PGMQ_SQL"
-#: As many as threads use at once.
-CONNECTIONS = 4
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
-YEAR_MS = 365 * DAY_MS
-#: Longer than a benchmark: nothing is leased twice, and nothing that waits becomes due.
-LEASE_MS = HOUR_MS
-WAITING_BODY = "x" * 100
 
 
 class Queue(Protocol):
@@ -61,228 +43,6 @@ class Queue(Protocol):
 
     def close(self) -> None:
         """Close the connections of all threads."""
-
-
-class OnCursors(ABC):
-    """A queue by SQL of ours. Every call has a connection to itself; the one that was used last, if it can."""
-
-    def __init__(self, url: str):
-        self._url = url
-        self._connections = ExitStack()
-        self._cursors: LifoQueue[Any] = LifoQueue()
-        for _ in range(CONNECTIONS):
-            self._cursors.put(self._connections.enter_context(closing(self.connect())).cursor())
-
-    @abstractmethod
-    def connect(self) -> Any:
-        """Connect, each statement a transaction."""
-
-    def close(self) -> None:
-        """Close the connections of all threads."""
-        self._connections.close()
-
-    def _sql(self, *statements: str) -> None:
-        with self._cursor() as cursor:
-            for statement in statements:
-                cursor.execute(statement)
-
-    @contextmanager
-    def _cursor(self) -> Iterator[Any]:
-        cursor = self._cursors.get()
-        try:
-            yield cursor
-        finally:
-            self._cursors.put(cursor)
-
-
-class Table(OnCursors):
-    """The plain table. Moments are milliseconds of the database's own clock."""
-
-    #: Types, the moment now, a random span of time, and so many rows, as the database says them.
-    id_type: ClassVar[str]
-    body_type: ClassVar[str]
-    now: ClassVar[str]
-    some_time: ClassVar[str]
-    #: How to make the index vanish, and what the database's own housekeeping would do after a load.
-    drop_index: ClassVar[str] = "DROP INDEX peer_due"
-    tidy: ClassVar[str]
-
-    def __init__(self, url: str):
-        super().__init__(url)
-        message = f"id {self.id_type}, due bigint NOT NULL, body {self.body_type} NOT NULL"
-        self._sql(f"CREATE TABLE peer_messages ({message}, attempts integer NOT NULL DEFAULT 0, locked_by bigint)")
-        self._index()
-        with self._cursor() as cursor:
-            cursor.execute(f"SELECT {self.now}")
-            # Every message has a moment of its own; all of them have passed.
-            self._moments = count(cursor.fetchone()[0] - DAY_MS)
-
-    @abstractmethod
-    def rows(self, count: int) -> str:
-        """Return what to select from to have so many rows."""
-
-    def preload(self, count: int) -> None:
-        """Insert without the index and make it anew, which takes a fraction of the time when moments are random."""
-        due = f"{self.now} + {HOUR_MS} + {self.some_time}"
-        self._sql(
-            self.drop_index,
-            f"INSERT INTO peer_messages (due, body) SELECT {due}, '{WAITING_BODY}' FROM {self.rows(count)}",
-        )
-        self._index()
-        self._sql(self.tidy)
-
-    def _index(self) -> None:
-        self._sql("CREATE INDEX peer_due ON peer_messages (due)")
-
-    def _with_moments(self, bodies: Sequence[bytes]) -> list[tuple[int, bytes]]:
-        return [(next(self._moments), body) for body in bodies]
-
-    def _due(self, columns: str, limit: int) -> str:
-        return f"SELECT {columns} FROM peer_messages WHERE due <= {self.now} ORDER BY due LIMIT {limit}"
-
-    def _lease(self, which: str, mark: str = "%s") -> str:
-        changes = f"due = {self.now} + {LEASE_MS}, attempts = attempts + 1, locked_by = {mark}"
-        return f"UPDATE peer_messages SET {changes} WHERE id {which}"
-
-
-class PostgreSQLTable(Table):
-    """In PostgreSQL: COPY, and a lease in one statement."""
-
-    id_type = "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
-    body_type = "bytea"
-    now = "(extract(epoch FROM now()) * 1000)::bigint"
-    some_time = f"(random() * {YEAR_MS - HOUR_MS})::bigint"
-    tidy = "VACUUM (ANALYZE) peer_messages"
-
-    def connect(self) -> Any:
-        """Connect, each statement a transaction; psycopg prepares statements by itself."""
-        return psycopg.connect(self._url, autocommit=True)
-
-    def rows(self, count: int) -> str:
-        """Return a series."""
-        return f"generate_series(1, {count})"
-
-    def create(self, bodies: Sequence[bytes]) -> None:
-        """Copy rows, in binary."""
-        with self._cursor() as cursor, cursor.copy("COPY peer_messages (due, body) FROM STDIN (FORMAT BINARY)") as copy:
-            copy.set_types(["int8", "bytea"])
-            for row in self._with_moments(bodies):
-                copy.write_row(row)
-
-    def lease(self, limit: int) -> Sequence[int]:
-        """Move what is due into the future. By an array: with IN (SELECT …) the whole table is read."""
-        lease = self._lease(f"= ANY(ARRAY({self._due('id', limit)} FOR UPDATE SKIP LOCKED)) RETURNING id, body")
-        with self._cursor() as cursor:
-            cursor.execute(lease, [threading.get_ident()], binary=True)
-            return [id for id, _body in cursor.fetchall()]
-
-    def done(self, tokens: Sequence[int]) -> int:
-        """Delete by an array."""
-        with self._cursor() as cursor:
-            cursor.execute("DELETE FROM peer_messages WHERE id = ANY(%s)", [list(tokens)])
-            return int(cursor.rowcount)
-
-
-class PostgreSQLMany(PostgreSQLTable):
-    """The same, created with what most programs use instead of COPY."""
-
-    def create(self, bodies: Sequence[bytes]) -> None:
-        """Insert rows one by one; psycopg sends them together."""
-        with self._cursor() as cursor, cursor.connection.transaction():
-            cursor.executemany("INSERT INTO peer_messages (due, body) VALUES (%s, %s)", self._with_moments(bodies))
-
-
-class MariaDBTable(Table):
-    """In MariaDB, which has no UPDATE … RETURNING: a lease is a transaction of two statements."""
-
-    id_type = "bigint AUTO_INCREMENT PRIMARY KEY"
-    body_type = "longblob"
-    now = "CAST(unix_timestamp(now(3)) * 1000 AS INTEGER)"
-    some_time = f"CAST(rand() * {YEAR_MS - HOUR_MS} AS INTEGER)"
-    drop_index = "DROP INDEX peer_due ON peer_messages"
-    tidy = "ANALYZE TABLE peer_messages"
-
-    def connect(self) -> Any:
-        """Connect, each statement a transaction; by default InnoDB would lock the gaps between rows, too."""
-        connection = connect_mariadb(self._url)
-        connection.autocommit(True)
-        connection.query("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        return connection
-
-    def rows(self, count: int) -> str:
-        """Return a sequence."""
-        return f"seq_1_to_{count}"
-
-    def create(self, bodies: Sequence[bytes]) -> None:
-        """Insert rows; PyMySQL makes one statement of them."""
-        with self._cursor() as cursor:
-            cursor.executemany("INSERT INTO peer_messages (due, body) VALUES (%s, %s)", self._with_moments(bodies))
-
-    def lease(self, limit: int) -> Sequence[int]:
-        """Lock what is due, then move it into the future."""
-        with self._cursor() as cursor:
-            cursor.connection.begin()
-            cursor.execute(f"{self._due('id, body', limit)} FOR UPDATE SKIP LOCKED")
-            ids = [id for id, _body in cursor.fetchall()]
-            if ids:
-                cursor.execute(self._lease("IN %s"), (threading.get_ident(), ids))
-            cursor.connection.commit()
-        return ids
-
-    def done(self, tokens: Sequence[int]) -> int:
-        """Delete by a list, which is part of the statement's text."""
-        with self._cursor() as cursor:
-            return int(cursor.execute("DELETE FROM peer_messages WHERE id IN %s", (list(tokens),)))
-
-
-class SQLiteTable(Table):
-    """In SQLite, where only one writes: threads take turns, as SQLite's own wait for a writer is a sleep."""
-
-    id_type = "integer PRIMARY KEY"
-    body_type = "blob"
-    now = "CAST((julianday('now') - 2440587.5) * 86400000 AS integer)"
-    some_time = f"(random() & 0x7fffffffffffffff) % {YEAR_MS - HOUR_MS}"
-    tidy = "ANALYZE"
-
-    def __init__(self, url: str):
-        self._turn = threading.Lock()
-        super().__init__(url)
-
-    def connect(self) -> Any:
-        """Connect as our store does, each statement a transaction."""
-        path = urlsplit(self._url).path[1:]
-        connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        return connection
-
-    def rows(self, count: int) -> str:
-        """Return a recursive query."""
-        numbers = f"SELECT 1 AS number UNION ALL SELECT number + 1 FROM numbers WHERE number < {count}"
-        return f"(WITH RECURSIVE numbers AS ({numbers}) SELECT number FROM numbers)"
-
-    def create(self, bodies: Sequence[bytes]) -> None:
-        """Insert rows in one transaction."""
-        with self._turn, self._cursor() as cursor:
-            cursor.execute("BEGIN IMMEDIATE")
-            cursor.executemany("INSERT INTO peer_messages (due, body) VALUES (?, ?)", self._with_moments(bodies))
-            cursor.execute("COMMIT")
-
-    def lease(self, limit: int) -> Sequence[int]:
-        """Move what is due into the future; one statement, so it begins as a writer without being told."""
-        with self._turn, self._cursor() as cursor:
-            cursor.execute(
-                self._lease(f"IN ({self._due('id', limit)}) RETURNING id, body", "?"), [threading.get_ident()]
-            )
-            return [id for id, _body in cursor.fetchall()]
-
-    def done(self, tokens: Sequence[int]) -> int:
-        """Delete by a JSON list."""
-        with self._turn, self._cursor() as cursor:
-            cursor.execute(
-                "DELETE FROM peer_messages WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(list(tokens))]
-            )
-            return int(cursor.rowcount)
 
 
 class Pgmq(OnCursors):
@@ -305,9 +65,9 @@ class Pgmq(OnCursors):
     def preload(self, count: int) -> None:
         """Insert into its table: it has no call for messages of different moments."""
         due = f"now() + interval '{HOUR_MS} ms' + random() * interval '{YEAR_MS - HOUR_MS} ms'"
-        message = f"""'"{WAITING_BODY}"'"""
-        rows = f"SELECT {due}, {message} FROM generate_series(1, {count})"
-        self._sql(f"INSERT INTO pgmq.q_bench (vt, message) {rows}", "VACUUM (ANALYZE) pgmq.q_bench")
+        message = "to_jsonb(repeat('x', 100))"
+        self._sql(f"INSERT INTO pgmq.q_bench (vt, message) SELECT {due}, {message} FROM generate_series(1, {count})")
+        settle(self._url)
 
     def lease(self, limit: int) -> Sequence[int]:
         """Read, which hides what was read."""
@@ -322,9 +82,6 @@ class Pgmq(OnCursors):
             return int(cursor.rowcount)
 
 
-TABLES: dict[str, type[OnCursors]] = {"sqlite": SQLiteTable, "postgresql": PostgreSQLTable, "mysql": MariaDBTable}
-
-
 def missing(name: str) -> str | None:
     """Say why there is no such peer here; None if there is."""
     return f"{PGMQ_SQL} names no file" if name == PGMQ and not os.environ.get(PGMQ_SQL) else None
@@ -333,6 +90,11 @@ def missing(name: str) -> str | None:
 @contextmanager
 def peer(name: str, url: str) -> Iterator[Queue]:
     """The peer, empty, in that empty database; a table is of the kind that the address says."""
-    kinds: dict[str, Any] = {MANY: PostgreSQLMany, PROCRASTINATE: Procrastinate, PGMQ: Pgmq}
-    with closing((kinds | {TABLE: TABLES[urlsplit(url).scheme]})[name](url)) as queue:
+    kinds: dict[str, Callable[[str], Queue]] = {
+        TABLE: TABLES[urlsplit(url).scheme],
+        MANY: PostgreSQLMany,
+        PROCRASTINATE: Procrastinate,
+        PGMQ: Pgmq,
+    }
+    with closing(kinds[name](url)) as queue:
         yield queue
