@@ -15,12 +15,9 @@ import psycopg
 from procrastinate import App, PsycopgConnector
 from procrastinate.jobs import Job, Status
 
-from tests.benchmarks.timeline_tables import HOUR_MS, YEAR_MS, settle
+from tests.benchmarks.timeline_tables import CONNECTIONS, HOUR_MS, YEAR_MS, settle
 
 __all__ = ["Procrastinate"]
-
-#: As many as threads use at once.
-CONNECTIONS = 4
 
 
 class Worker:

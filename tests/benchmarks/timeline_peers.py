@@ -1,6 +1,8 @@
 """Peers of the timeline: a plain table with SKIP LOCKED on the same three databases, procrastinate and pgmq.
 
-What procrastinate and pgmq carry is JSON, which has no bytes: bodies are base64 there, and are not decoded again.
+What procrastinate and pgmq carry is JSON, which has no bytes: bodies are base64 there, and are not decoded again. Both
+look for what is due in the order of creation: every lease of theirs passes over all that wait and were created before.
+To call `preload` first is their worst case; messages that are due and older than those that wait cost them nothing.
 """
 
 import os
@@ -36,7 +38,7 @@ class Queue(Protocol):
         """Let the server make messages that wait, due at random moments of the next year, but not in its first hour."""
 
     def lease(self, limit: int) -> Sequence[Any]:
-        """Lease what is due and fetch the bodies; returns what `done` takes. None: nothing is due."""
+        """Lease what is due and fetch the bodies; returns what `done` takes, empty if nothing is due."""
 
     def done(self, tokens: Sequence[Any]) -> int:
         """Finish messages for good; returns how many."""
@@ -84,7 +86,7 @@ class Pgmq(OnCursors):
 
 def missing(name: str) -> str | None:
     """Say why there is no such peer here; None if there is."""
-    return f"{PGMQ_SQL} names no file" if name == PGMQ and not os.environ.get(PGMQ_SQL) else None
+    return f"{PGMQ_SQL} names no file" if name == PGMQ and not Path(os.environ.get(PGMQ_SQL, "")).is_file() else None
 
 
 @contextmanager

@@ -20,7 +20,7 @@ import psycopg
 
 from tests.servers.database import connect_mariadb
 
-__all__ = ["HOUR_MS", "LEASE_MS", "TABLES", "YEAR_MS", "OnCursors", "PostgreSQLMany", "Table", "settle"]
+__all__ = ["CONNECTIONS", "HOUR_MS", "LEASE_MS", "TABLES", "YEAR_MS", "OnCursors", "PostgreSQLMany", "Table", "settle"]
 
 #: As many as threads use at once.
 CONNECTIONS = 4
@@ -140,7 +140,7 @@ class PostgreSQLTable(Table):
                 copy.write_row(row)
 
     def lease(self, limit: int) -> Sequence[int]:
-        """Move what is due into the future. By an array: with IN (SELECT …) the whole table is read."""
+        """Move what is due into the future. By an array: with IN (SELECT …) it may read the whole table."""
         lease = self._lease(f"= ANY(ARRAY({self._due('id', limit)} FOR UPDATE SKIP LOCKED)) RETURNING id, body")
         with self._cursor() as cursor:
             cursor.execute(lease, [threading.get_ident()], binary=True)
