@@ -8,8 +8,10 @@
     │   ├── InvalidFile           a file: not there, an unknown format, not readable as what it is named
     │   ├── InvalidName           a name we cannot keep: empty, too long, with control characters
     │   ├── InvalidCount          a number of items that cannot be
+    │   ├── InvalidMessage        a message we cannot keep: a naive time, a body that is too large
     │   ├── InvalidStore          an address that names no store
-    │   └── MalformedItem         neither an item id nor a group with a mask
+    │   ├── MalformedItem         neither an item id nor a group with a mask
+    │   └── MalformedLease        not a lease as it was given out
     ├── InvalidSnapshot       a snapshot that is damaged, or was taken under other rules
     ├── InvalidCheckpoint     the checkpoint of a stream that other rules, lanes or columns made
     ├── FanoutRefused         a fanout, or an item of one, with which this cannot be done; nothing was changed for it
@@ -21,6 +23,13 @@
     │   ├── ForeignGroup          the group belongs to another fanout
     │   ├── UnknownItem           the group has fewer items
     │   └── ChildItem             the item stands for a child, and is done when that is
+    ├── TopicRefused          a topic, or a message on it, with which this cannot be done; nothing was changed
+    │   ├── UnknownTopic          there is none of this name
+    │   ├── TopicExists           there is one of this name, with other rules
+    │   ├── TopicDeleted          it is being deleted, and takes nothing any more
+    │   ├── UnknownMessage        there is none of this id on the topic
+    │   └── ForeignMessage        it is neither yours nor leased to you
+    ├── Degraded              this broker's clock is off: it answers, and changes nothing
     ├── StoreError            what keeps state, and its troubles
     │   ├── StoreUnavailable      it does not answer; the call can be repeated, unless an estimate counts
     │   └── SchemaMismatch        its tables are of another version than this program's
@@ -36,29 +45,38 @@ from typing import Final
 __all__ = [
     "BatchlineError",
     "ChildItem",
+    "Degraded",
     "FanoutExists",
     "FanoutExpired",
     "FanoutRefused",
     "FanoutSealed",
     "ForeignGroup",
+    "ForeignMessage",
     "InvalidCheckpoint",
     "InvalidCount",
     "InvalidFile",
     "InvalidInput",
     "InvalidMeasurement",
+    "InvalidMessage",
     "InvalidName",
     "InvalidRules",
     "InvalidSnapshot",
     "InvalidStore",
     "InvalidTable",
     "MalformedItem",
+    "MalformedLease",
     "MissingExtra",
     "SchemaMismatch",
     "StoreError",
     "StoreUnavailable",
+    "TopicDeleted",
+    "TopicExists",
+    "TopicRefused",
     "UnknownFanout",
     "UnknownGroup",
     "UnknownItem",
+    "UnknownMessage",
+    "UnknownTopic",
     "check_choice",
     "did_you_mean",
     "shown",
@@ -108,6 +126,14 @@ class MalformedItem(InvalidInput):
     """Neither an item id nor a group with a mask; the rest of the call counts."""
 
 
+class InvalidMessage(InvalidInput):
+    """A message cannot be kept as it is; nothing was changed."""
+
+
+class MalformedLease(InvalidInput):
+    """Not a lease as it was given out; nothing was changed."""
+
+
 class InvalidSnapshot(BatchlineError):
     """A snapshot is damaged or belongs to other rules; nothing was restored."""
 
@@ -150,6 +176,34 @@ class UnknownItem(FanoutRefused):
 
 class ChildItem(FanoutRefused):
     """The item stands for a child fanout, and is done when that is complete."""
+
+
+class TopicRefused(BatchlineError):
+    """This cannot be done with the topic or message named; nothing was changed."""
+
+
+class UnknownTopic(TopicRefused):
+    """There is no topic of this name; create it first."""
+
+
+class TopicExists(TopicRefused):
+    """There is a topic of this name with other rules; update it, or choose another name."""
+
+
+class TopicDeleted(TopicRefused):
+    """The topic is being deleted; its name is free again when its messages are gone."""
+
+
+class UnknownMessage(TopicRefused):
+    """There is no message of this id on the topic."""
+
+
+class ForeignMessage(TopicRefused):
+    """The message is neither yours nor leased to you."""
+
+
+class Degraded(BatchlineError):
+    """This broker's clock is off: it answers reads, and changes nothing until its clock is right."""
 
 
 class StoreError(BatchlineError):

@@ -17,6 +17,8 @@ def check_name(what: str, name: object) -> str:
         raise InvalidName(f"{what} must be a text, got {shown(name)} ({type(name).__name__})")
     if not 1 <= len(name) <= LONGEST_NAME:
         raise InvalidName(f"{what} must have 1 to {LONGEST_NAME} characters, got {len(name):,}: {name[:40]!r}")
+    if name.isprintable():
+        return name  # so it has none, and need not be looked through
     for place, character in enumerate(name):
         # Cc: control characters; Cs: halves of a surrogate pair, which no UTF-8 has.
         if unicodedata.category(character) in ("Cc", "Cs"):

@@ -16,6 +16,8 @@ __all__ = ["named_style", "pyformat_style", "read_queries"]
 
 #: Where queries are that every database understands.
 COMMON: Final = "sql"
+#: A file per stage.
+FILES: Final = ("tracker.sql", "timeline.sql")
 HEAD: Final = re.compile(r"^-- (\w+): .*$", re.MULTILINE)
 COMMENT: Final = re.compile(r"^\s*--.*$", re.MULTILINE)
 #: `:name`, but neither a cast (`::bigint`) nor a part of a JSON path or a time.
@@ -33,9 +35,9 @@ def pyformat_style(sql: str) -> str:
 
 
 @cache
-def read_queries(room: str, file: str, style: Callable[[str], str]) -> dict[str, str]:
+def read_queries(room: str, style: Callable[[str], str]) -> dict[str, str]:
     """The queries of a database, by name: those that are the same in each, and those in `stores/<room>/`."""
-    return {name: style(sql) for place in (COMMON, room) for name, sql in _read(place, file)}
+    return {name: style(sql) for place in (COMMON, room) for file in FILES for name, sql in _read(place, file)}
 
 
 def _read(place: str, file: str) -> list[tuple[str, str]]:

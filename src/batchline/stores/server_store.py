@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 from batchline.core.ack import Asked
 from batchline.stores.address import Address
 from batchline.stores.connections import Driver, pool
+from batchline.stores.sql_rows import SqlRows
 from batchline.stores.sql_session import SqlSession
-from batchline.stores.sql_tracker import SqlTrackerRows, ack_parameters, acked
-from batchline.stores.store import Store
-from batchline.stores.tracker_rows import TrackerRows
+from batchline.stores.sql_tracker import ack_parameters, acked
+from batchline.stores.store import Rows, Store
 from batchline.stores.tracking import Finished
 
 __all__ = ["ServerStore"]
@@ -29,20 +29,20 @@ class ServerStore(Store):
     def session(self, connection: Any) -> SqlSession:
         """A session on a connection, with the queries of this database."""
 
-    def transact(self, work: Callable[[TrackerRows], T]) -> T:
+    def transact(self, work: Callable[[Rows], T]) -> T:
         """Do the work between BEGIN and COMMIT, at READ COMMITTED."""
 
         def within(connection: Any) -> T:
             connection.cursor().execute("BEGIN")
-            answer = work(SqlTrackerRows(self.session(connection)))
+            answer = work(SqlRows(self.session(connection)))
             connection.cursor().execute("COMMIT")
             return answer
 
         return self.connections.transact(within)
 
-    def read(self, work: Callable[[TrackerRows], T]) -> T:
+    def read(self, work: Callable[[Rows], T]) -> T:
         """Do the work, each query on what is there at its moment."""
-        return self.connections.transact(lambda connection: work(SqlTrackerRows(self.session(connection))))
+        return self.connections.transact(lambda connection: work(SqlRows(self.session(connection))))
 
     def ack_group(self, asked: Asked, now_us: int, call_id: str) -> Finished:
         """Acknowledge items of one group in one round trip, if all of them were pending and there is no parent."""

@@ -1,6 +1,7 @@
 """A session on a DB-API connection: named queries in, rows out. A database overrides what its driver does otherwise."""
 
 import json
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 __all__ = ["SqlSession", "as_json"]
@@ -31,7 +32,21 @@ class SqlSession:
 
     def rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows it selects."""
+        return self.raw_rows(query, **parameters)
+
+    def raw_rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows it selects, with bytes as they are."""
         self._execute(query, parameters)
+        return list(self._cursor.fetchall())
+
+    def rows_of_each(self, query: str, segments: Iterable[int], **parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows that a query with a gap for a segment selects, of all these segments, in one round trip.
+
+        Each is limited by itself: no database reads the beginnings of several ranges of an index in one query.
+        """
+        text = f"SELECT * FROM ({self._queries[query]}) AS of_{{segment}}"  # noqa: S608 - a query of ours
+        sql = " UNION ALL ".join(text.format(segment=segment) for segment in segments)
+        self._cursor.execute(sql, {name: self.parameter(value) for name, value in parameters.items()})
         return list(self._cursor.fetchall())
 
     def records(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
@@ -55,3 +70,19 @@ class SqlSession:
         """Insert a row, and tell its number; None if there is one already."""
         found = self.rows(query, **parameters)
         return found[0][0] if found else None
+
+    def keyed_rows(self, query: str, keys: Sequence[tuple[int, int]], **parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows of these bundles and numbers that it selects, in their order."""
+        return self.rows(query, keys=list(keys), **parameters)
+
+    def insert_many(self, query: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]], **parameters: Any) -> int:
+        """Insert rows, and tell how many."""
+        self._cursor.executemany(
+            self._queries[query], [parameters | dict(zip(names, row, strict=True)) for row in rows]
+        )
+        changed: int = self._cursor.rowcount
+        return changed
+
+    def change_many(self, query: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:
+        """Change or delete rows, each by values of its own, and tell how many."""
+        return self.insert_many(query, names, rows)

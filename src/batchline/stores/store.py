@@ -2,17 +2,22 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from batchline.core.ack import Asked
 from batchline.errors import SchemaMismatch
 from batchline.stores.migrations import missing_migrations
+from batchline.stores.timeline_rows import TimelineRows
 from batchline.stores.tracker_rows import TrackerRows
 from batchline.stores.tracking import Finished, finish_items
 
-__all__ = ["Store"]
+__all__ = ["Rows", "Store"]
 
 T = TypeVar("T")
+
+
+class Rows(TrackerRows, TimelineRows, Protocol):
+    """The tables of all stages, within one transaction."""
 
 
 class Store(ABC):
@@ -26,7 +31,7 @@ class Store(ABC):
     room: str
 
     @abstractmethod
-    def transact(self, work: Callable[[TrackerRows], T]) -> T:
+    def transact(self, work: Callable[[Rows], T]) -> T:
         """Do the work in one transaction: all of it, or, if it raises, nothing.
 
         The work is done again when the database gave another transaction the right of way, or when the connection was
@@ -34,7 +39,7 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def read(self, work: Callable[[TrackerRows], T]) -> T:
+    def read(self, work: Callable[[Rows], T]) -> T:
         """Do the work without changing anything, and without waiting for who does."""
 
     @abstractmethod

@@ -1,6 +1,6 @@
 """A store in MariaDB (from 10.6 on) or MySQL (from 8.0.16 on)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
@@ -47,7 +47,7 @@ class MysqlStore(ServerStore):
 
     def session(self, connection: Any) -> SqlSession:
         """A session on a connection."""
-        return MysqlSession(connection.cursor(), read_queries(self.room, "tracker.sql", pyformat_style))
+        return MysqlSession(connection.cursor(), read_queries(self.room, pyformat_style))
 
     def version(self) -> int:
         """The number of the newest migration that its schema has seen."""
@@ -120,6 +120,10 @@ class MysqlSession(SqlSession):
     def rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows it selects."""
         return [tuple(map(_text, row)) for row in super().rows(query, **parameters)]
+
+    def change_many(self, query: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:  # noqa: ARG002 - the query knows the order
+        """Change rows by a table that is made of JSON: driver and server would take them one by one."""
+        return self.run(query, rows=list(rows))
 
     def call(self, query: str, **parameters: Any) -> tuple[Any, ...] | None:
         """The row that a procedure selects."""

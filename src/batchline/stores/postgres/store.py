@@ -1,6 +1,6 @@
 """A store in PostgreSQL."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
@@ -41,7 +41,7 @@ class PostgresStore(ServerStore):
 
     def session(self, connection: Any) -> SqlSession:
         """A session on a connection."""
-        return PostgresSession(connection.cursor(), read_queries(self.room, "tracker.sql", pyformat_style))
+        return PostgresSession(connection.cursor(), read_queries(self.room, pyformat_style))
 
     def version(self) -> int:
         """The number of the newest migration that its schema has seen."""
@@ -117,15 +117,43 @@ def _is_connection_error(error: "psycopg.Error") -> bool:
 
 
 class PostgresSession(SqlSession):
-    """Lists of numbers become arrays, written by us: psycopg would do it number by number. Lists of rows are JSON."""
+    """Lists of numbers become arrays, written by us: psycopg would do it number by number. Lists of rows are JSON,
+    or, where there may be thousands, an array per column.
+    """
 
     def parameter(self, value: Any) -> Any:
         """A parameter as psycopg takes it."""
-        if not isinstance(value, list):
+        if not isinstance(value, list) or isinstance(value, Texts):
             return value
         if value and isinstance(value[0], int):
             return f"{{{','.join(map(str, value))}}}"
         return value if value and isinstance(value[0], str) else as_json(value)
+
+    def raw_rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows it selects, with bytes as they are: sent as such, not as text."""
+        values = {name: self.parameter(value) for name, value in parameters.items()}
+        return list(self._cursor.execute(self._queries[query], values, binary=True).fetchall())
+
+    def keyed_rows(self, query: str, keys: Sequence[tuple[int, int]], **parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows of these bundles and numbers that it selects, in their order."""
+        bundles, numbers = zip(*keys, strict=True)
+        return self.rows(query, bundle=list(bundles), number=list(numbers), **parameters)
+
+    def insert_many(self, query: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]], **parameters: Any) -> int:
+        """Insert rows, and tell how many."""
+        columns = (_array(column) for column in zip(*rows, strict=True))
+        return self.run(query, **parameters, **dict(zip(names, columns, strict=True)))
+
+
+def _array(column: tuple[Any, ...]) -> Any:
+    """A column as an array; of texts, psycopg makes one."""
+    if isinstance(column[0], int):
+        return f"{{{','.join(map(str, column))}}}"
+    return Texts(column)
+
+
+class Texts(list[Any]):
+    """Texts or bytes, some of which may be NULL: an array as it is, and no list of rows."""
 
 
 def _version(connection: "psycopg.Connection[Any]") -> int:

@@ -12,10 +12,10 @@ from batchline.stores.address import Address
 from batchline.stores.connections import Busy, Connections
 from batchline.stores.migrations import missing_migrations, statements_of
 from batchline.stores.queries import named_style, read_queries
+from batchline.stores.sql_rows import SqlRows
 from batchline.stores.sql_session import SqlSession
-from batchline.stores.sql_tracker import SqlTrackerRows, ack_parameters
-from batchline.stores.store import Store
-from batchline.stores.tracker_rows import TrackerRows
+from batchline.stores.sql_tracker import ack_parameters
+from batchline.stores.store import Rows, Store
 from batchline.stores.tracking import Finished, settle
 
 __all__ = ["SqliteStore"]
@@ -46,11 +46,11 @@ class SqliteStore(Store):
         self._writer = Connections(SqliteDriver(path, synchronous, "BEGIN IMMEDIATE"), 1, PATIENCE_S)
         self._readers = Connections(SqliteDriver(path, synchronous, "BEGIN"), READERS, PATIENCE_S)
 
-    def transact(self, work: Callable[[TrackerRows], T]) -> T:
+    def transact(self, work: Callable[[Rows], T]) -> T:
         """Do the work as the one writer."""
         return self._writer.transact(lambda connection: work(_rows(connection)))
 
-    def read(self, work: Callable[[TrackerRows], T]) -> T:
+    def read(self, work: Callable[[Rows], T]) -> T:
         """Do the work on what is there at this moment."""
         return self._readers.transact(lambda connection: work(_rows(connection)))
 
@@ -125,11 +125,11 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def _session(connection: sqlite3.Connection) -> SqlSession:
-    return SqlSession(connection.cursor(), read_queries(SqliteStore.room, "tracker.sql", named_style))
+    return SqlSession(connection.cursor(), read_queries(SqliteStore.room, named_style))
 
 
-def _rows(connection: sqlite3.Connection) -> SqlTrackerRows:
-    return SqlTrackerRows(_session(connection))
+def _rows(connection: sqlite3.Connection) -> SqlRows:
+    return SqlRows(_session(connection))
 
 
 def _ack_group(session: SqlSession, asked: Asked, now_us: int, call_id: str) -> Finished | None:
@@ -138,7 +138,7 @@ def _ack_group(session: SqlSession, asked: Asked, now_us: int, call_id: str) -> 
     if not found:
         return None
     ((bits, number),) = found
-    rows = SqlTrackerRows(session)
+    rows = SqlRows(session)
     if not bits:
         rows.delete_groups([asked.slot])
     ((pending,),) = session.rows("ack_shard", number=number, **values)

@@ -1,0 +1,349 @@
+"""Stage 4: a message, and what users hold of it.
+
+A message stands at a moment on its topic's line. Its state follows from `now`, and is never stored:
+
+    at > now, no consumer    waiting       its owner may move or cancel it
+    at ≤ now                 available     offered to consumers, whoever held it before
+    at > now, a consumer     processing    leased: nobody else touches it
+
+`at` is in whole milliseconds since the epoch (UTC). A lease moves it: its end is the message's next moment.
+"""
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal, NamedTuple
+
+from batchline.core.moment import LATEST_US, moment_of, us_of
+from batchline.core.name import check_name
+from batchline.errors import InvalidMessage, InvalidName, MalformedLease, shown
+
+__all__ = [
+    "BUNDLE_SIZE",
+    "LARGEST_BODY",
+    "LATEST_MS",
+    "OUTCOMES_OF_SUCCESS",
+    "Attempt",
+    "CheckedMessage",
+    "Lease",
+    "LeasedMessage",
+    "Message",
+    "MessagePage",
+    "MessageState",
+    "NewMessage",
+    "Outcome",
+    "OutcomeWord",
+    "Upcoming",
+    "bucket_of",
+    "check_at",
+    "check_id",
+    "check_leases",
+    "check_messages",
+    "lease_text",
+    "made_id",
+    "made_place",
+    "moment_ms",
+    "ms_of",
+    "read_lease",
+    "state_of",
+]
+
+LARGEST_BODY: Final = 1 << 20
+HIGHEST_PRIORITY: Final = 1_000
+#: Messages that one row keeps together.
+BUNDLE_SIZE: Final = 64
+#: Milliseconds that every database, and a `datetime`, can hold.
+LATEST_MS: Final = LATEST_US // 1_000
+ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+DIGITS: Final = {letter: digit for digit, letter in enumerate(ALPHABET)}
+MADE_DIGITS: Final = 13
+MADE_LENGTH: Final = 1 + MADE_DIGITS + 2
+
+MessageState = Literal["waiting", "available", "processing"]
+OutcomeWord = Literal[
+    "created",
+    "exists",
+    "conflict",
+    "too_far",
+    "limited",
+    "moved",
+    "cancelled",
+    "leased",
+    "unknown",
+    "foreign",
+    "extended",
+    "released",
+    "done",
+    "lost",
+]
+#: What says that a message now is as the call wanted it; `leased` is that for a lease alone.
+OUTCOMES_OF_SUCCESS: Final = frozenset(("created", "exists", "moved", "cancelled", "extended", "released", "done"))
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """What a producer puts on the line. Without an id one is made; without a moment it is due at once."""
+
+    body: bytes = b""
+    #: A moment with a time zone, or milliseconds since the epoch (UTC).
+    at: datetime | int | None = None
+    id: str | None = None
+    #: Of messages at the same moment, the higher goes first.
+    priority: int = 0
+
+
+class CheckedMessage(NamedTuple):
+    """A new message whose parts are as they should be; an id that is to be made is empty."""
+
+    id: str
+    at_ms: int
+    body: bytes
+    #: The negative of its priority: the smaller goes first.
+    turn: int
+
+
+class Lease(NamedTuple):
+    """The right to a message, until its end: a token. It belongs to one version; every change makes it void."""
+
+    topic: str
+    id: str
+    version: int
+    consumer: str
+    #: When it ends, unless it is extended: milliseconds since the epoch.
+    until_ms: int
+    #: Where the message is kept: its bundle, the spot of the lease, and its place in the bundle.
+    bundle: int
+    spot: int
+    place: int
+
+    @property
+    def until(self) -> datetime:
+        """When it ends, unless it is extended."""
+        return moment_of(self.until_ms * 1_000)
+
+
+class Attempt(NamedTuple):
+    """A lease that came to nothing."""
+
+    attempt: int
+    consumer: str
+    #: "released" by the consumer, or "lost": it ran out.
+    ending: str
+    ended_ms: int
+    reason: str
+
+
+class LeasedMessage(NamedTuple):
+    """A message in the hands of a consumer."""
+
+    id: str
+    body: bytes
+    lease: Lease
+    #: How many times it was leased, this time included.
+    attempts: int
+    producer_group: str
+    #: The moment at which it was due.
+    at_ms: int
+
+    @property
+    def at(self) -> datetime:
+        """The moment at which it was due."""
+        return moment_of(self.at_ms * 1_000)
+
+
+class Upcoming(NamedTuple):
+    """A message that will be due: to be leased at its moment, if it still has this version then."""
+
+    id: str
+    version: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as its owner, or who holds its lease, may read it."""
+
+    topic: str
+    id: str
+    body: bytes
+    state: MessageState
+    at: datetime
+    producer_group: str
+    #: Who holds the lease, if it is active.
+    consumer: str | None
+    version: int
+    attempts: int
+    priority: int
+    bucket: int
+    #: Leases that came to nothing, the oldest first; from the topic it came from as well.
+    history: tuple[Attempt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePage:
+    """Some messages, and where the next page begins; None if this is the last."""
+
+    messages: tuple[Message, ...]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one message of a call."""
+
+    id: str
+    outcome: OutcomeWord
+    #: The lease that holds from now on, after it was extended or taken.
+    lease: Lease | None = None
+    #: More of the reason, for people.
+    reason: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the message now is as the call wanted it."""
+        return self.outcome in OUTCOMES_OF_SUCCESS or (self.outcome == "leased" and self.lease is not None)
+
+
+def state_of(at_ms: int, consumer: str | None, now_ms: int) -> MessageState:
+    """The state that follows from `now`."""
+    if at_ms <= now_ms:
+        return "available"
+    return "waiting" if consumer is None else "processing"
+
+
+# --- moments ----------------------------------------------------------------------------------------------------------
+
+
+def ms_of(moment: datetime) -> int:
+    """The first whole millisecond that is not before a moment: nothing is delivered early."""
+    return -(-us_of(moment) // 1_000)
+
+
+def moment_ms(ms: int) -> datetime:
+    """The moment of so many milliseconds."""
+    return moment_of(ms * 1_000)
+
+
+def check_at(what: str, at: object) -> int:
+    """A moment in milliseconds, from a time with a zone or from a number of them."""
+    if isinstance(at, datetime):
+        try:
+            return max(ms_of(at), 0)
+        except ValueError as error:
+            raise InvalidMessage(f"{what}: {error}") from error
+    if not isinstance(at, int) or isinstance(at, bool) or not 0 <= at <= LATEST_MS:
+        raise InvalidMessage(
+            f"{what} must be a time with a time zone, or milliseconds since 1970 from 0 to {LATEST_MS}, got {shown(at)}"
+        )
+    return at
+
+
+def check_messages(messages: Iterable[NewMessage], now_ms: int) -> list[CheckedMessage]:
+    """Messages, all of them as they should be."""
+    checked = []
+    chosen: set[str] = set()
+    for message in messages:
+        if not isinstance(message, NewMessage):
+            raise InvalidMessage(f"expected NewMessage(body=…, at=…, id=…), got {shown(message)}")
+        check_body(message.body)
+        at_ms = now_ms if message.at is None else check_at("the moment of a message", message.at)
+        priority = check_priority(message.priority)
+        if message.id is not None:
+            check_id(message.id)
+            if message.id in chosen:
+                raise InvalidMessage(f"the id {message.id!r} stands twice in one call")
+            chosen.add(message.id)
+        checked.append(CheckedMessage(message.id or "", at_ms, message.body, -priority))
+    return checked
+
+
+def check_body(body: object) -> None:
+    """A body is bytes, and not too many."""
+    if not isinstance(body, bytes):
+        raise InvalidMessage(f"the body of a message must be bytes, got {shown(body)} ({type(body).__name__})")
+    if len(body) > LARGEST_BODY:
+        raise InvalidMessage(f"the body of a message must have at most {LARGEST_BODY:,} bytes, got {len(body):,}")
+
+
+def check_priority(priority: object) -> int:
+    """A priority is a number, and not too high."""
+    if not isinstance(priority, int) or isinstance(priority, bool) or abs(priority) > HIGHEST_PRIORITY:
+        raise InvalidMessage(
+            f"priority must be a whole number from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}, got {shown(priority)}"
+        )
+    return priority
+
+
+# --- ids --------------------------------------------------------------------------------------------------------------
+
+
+def check_id(id: object) -> str:
+    """The id of a message, if every store can keep it."""
+    return check_name("the id of a message", id)
+
+
+def made_id(bundle: int, place: int) -> str:
+    """An id made by us: it says where the message is kept, and sorts by when it was made."""
+    letters = [ALPHABET[bundle >> shift & 31] for shift in range(5 * (MADE_DIGITS - 1), -1, -5)]
+    return f"_{''.join(letters)}{place:02d}"
+
+
+def made_place(id: str) -> tuple[int, int] | None:
+    """The bundle and the place that an id made by us names; None for ids that were chosen."""
+    if len(id) != MADE_LENGTH or id[0] != "_" or not id[-2:].isdecimal() or not id[-2:].isascii():
+        return None
+    bundle = 0
+    for letter in id[1:-2]:
+        digit = DIGITS.get(letter)
+        if digit is None:
+            return None
+        bundle = bundle << 5 | digit
+    place = int(id[-2:])
+    return (bundle, place) if bundle < 1 << 63 and place < BUNDLE_SIZE else None
+
+
+def bucket_of(id: str, buckets: int) -> int:
+    """The bucket of a message, by a hash that never changes; those made together share one."""
+    hashed = id[:-2] if made_place(id) is not None else id
+    return zlib.crc32(hashed.encode()) % buckets
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+
+def lease_text(lease: Lease) -> str:
+    """A lease as a text, to be handed to another process."""
+    numbers = (lease.bundle, lease.spot, lease.place, lease.version, lease.until_ms)
+    return "/".join((*(f"{number:x}" for number in numbers), *map(_quoted, lease[:2]), _quoted(lease.consumer)))
+
+
+def read_lease(text: object) -> Lease:
+    """The lease of a text that `lease_text` made."""
+    parts = text.split("/") if isinstance(text, str) else []
+    try:
+        bundle, spot, place, version, until_ms = (int(part, 16) for part in parts[:5])
+        topic, id, consumer = (check_name("a name in a lease", _unquoted(part)) for part in parts[5:])
+    except (ValueError, InvalidName) as error:
+        raise MalformedLease(f"expected a lease as it was given out, got {shown(text)}") from error
+    numbers = max(bundle, spot, until_ms) < 1 << 63 and min(bundle, spot, until_ms, version, place) >= 0
+    if not numbers or place >= BUNDLE_SIZE or version >= 1 << 31:
+        raise MalformedLease(f"expected a lease as it was given out, got {shown(text)}")
+    return Lease(topic, id, version, consumer, until_ms, bundle, spot, place)
+
+
+def check_leases(leases: "Lease | Iterable[Lease]") -> list[Lease]:
+    """One lease or many, as a list."""
+    found = [leases] if isinstance(leases, Lease) else list(leases)
+    for lease in found:
+        if not isinstance(lease, Lease):
+            raise MalformedLease(f"expected a lease as it was given out, got {shown(lease)}")
+    return found
+
+
+def _quoted(text: str) -> str:
+    return text.replace("%", "%25").replace("/", "%2F")
+
+
+def _unquoted(text: str) -> str:
+    return text.replace("%2F", "/").replace("%25", "%")

@@ -1,0 +1,99 @@
+"""Stage 4: how messages are kept.
+
+    bundle    up to 64 messages that one call created: their ids and bodies. Never changed.
+    spot      messages of one bundle that stand at the same moment, in the same state: a row on the line, a bit each.
+
+All that happens to a message happens to its spot; what happens to some of its messages only splits it. So a thousand
+messages that are due together are leased, and done, as a handful of rows.
+"""
+
+from typing import Final, NamedTuple
+
+__all__ = ["ENDED", "SEGMENTS", "Spot", "mask_of", "segment_of", "segments_of"]
+
+#: Parts of the line that are read apart, each with an equal share of the buckets.
+SEGMENTS: Final = 8
+#: The segment of what is off the line: done or cancelled, and to be removed.
+ENDED: Final = -1
+
+
+def segment_of(bucket: int, buckets: int) -> int:
+    """The segment of a bucket."""
+    return bucket * SEGMENTS // buckets
+
+
+def segments_of(first: int, last: int, buckets: int) -> range:
+    """The segments that have buckets from the first to the last."""
+    return range(segment_of(first, buckets), segment_of(last, buckets) + 1)
+
+
+def mask_of(places: list[int]) -> int:
+    """Bits at these places."""
+    mask = 0
+    for place in places:
+        mask |= 1 << place
+    return mask
+
+
+class Spot(NamedTuple):
+    """Messages of one bundle in the same state."""
+
+    bundle: int
+    number: int
+    topic: int
+    segment: int
+    at_ms: int
+    #: The negative of their priority: the smaller goes first.
+    turn: int
+    #: A bit for each of its messages, by their place in the bundle.
+    bits: int
+    #: All of their buckets are from here to there.
+    low_bucket: int
+    high_bucket: int
+    version: int
+    attempts: int
+    consumer: str | None
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What names it."""
+        return self.bundle, self.number
+
+    @property
+    def size(self) -> int:
+        """How many messages it holds."""
+        return self.bits.bit_count()
+
+    def is_available(self, now_ms: int) -> bool:
+        """Whether its messages can be leased."""
+        return self.segment != ENDED and self.at_ms <= now_ms
+
+    def is_leased(self, now_ms: int) -> bool:
+        """Whether a lease on its messages is active."""
+        return self.segment != ENDED and self.consumer is not None and self.at_ms > now_ms
+
+    def is_held(self, version: int, consumer: str, now_ms: int) -> bool:
+        """Whether a lease of this version is active, and this consumer's."""
+        return self.version == version and self.consumer == consumer and self.is_leased(now_ms)
+
+    def ended(self, now_ms: int) -> "Spot":
+        """Its messages done or cancelled: off the line, for `prune` to remove."""
+        return self._replace(bits=0, segment=ENDED, at_ms=now_ms, consumer=None)
+
+    def leased(self, consumer: str, until_ms: int) -> "Spot":
+        """Its messages in the hands of a consumer."""
+        return self._replace(at_ms=until_ms, consumer=consumer, version=self.version + 1, attempts=self.attempts + 1)
+
+    def extended(self, until_ms: int) -> "Spot":
+        """Its messages for longer in the same hands."""
+        return self._replace(at_ms=until_ms, version=self.version + 1)
+
+    def moved(self, at_ms: int) -> "Spot":
+        """Its messages at another moment, in nobody's hands."""
+        return self._replace(at_ms=at_ms, consumer=None, version=self.version + 1)
+
+    def buried(self, topic: int, segment: int, buckets: list[int], now_ms: int) -> "Spot":
+        """Its messages on the dead-letter topic, due at once, their leases counted anew."""
+        low, high = min(buckets), max(buckets)
+        moved = self.moved(now_ms)
+        return moved._replace(topic=topic, segment=segment, low_bucket=low, high_bucket=high, attempts=0)

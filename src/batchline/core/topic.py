@@ -1,0 +1,94 @@
+"""Stage 4: what a topic is made with."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from batchline.core.moment import check_span, span_us
+from batchline.core.name import check_name
+from batchline.errors import InvalidRules, shown
+
+__all__ = ["LONGEST_LEASE", "Topic", "span_ms"]
+
+LONGEST_LEASE: Final = timedelta(hours=12)
+MOST_BUCKETS: Final = 1 << 20
+MOST_ATTEMPTS: Final = 1 << 30
+MILLISECOND_US: Final = 1_000
+
+
+def span_ms(span: timedelta) -> int:
+    """The length of a span in milliseconds, rounded up."""
+    return -(-span_us(span) // MILLISECOND_US)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic and its rules."""
+
+    name: str
+    #: Into how many buckets its messages fall; consumers share them.
+    buckets: int = 1024
+    #: How far in the future a message may be.
+    max_ahead: timedelta = timedelta(days=365)
+    #: How long a lease is unless the consumer says otherwise; and the longest, per step.
+    lease: timedelta = timedelta(minutes=5)
+    longest_lease: timedelta = LONGEST_LEASE
+    #: How many times a message may be leased before it goes to the dead-letter topic; None for any number.
+    max_attempts: int | None = None
+    #: The topic to which messages go that were leased too often.
+    dead_letter: str | None = None
+    #: Messages a second that a producer group may create, with up to a second's worth at once; None for any number.
+    rate_limit: float | None = None
+    #: Whether it is being deleted: it takes no more messages.
+    deleted: bool = False
+    #: How a store calls it.
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        check_name("the name of a topic", self.name)
+        _check_number("buckets", self.buckets, MOST_BUCKETS)
+        check_span("max_ahead", self.max_ahead, 0)
+        for name in ("lease", "longest_lease"):
+            span = getattr(self, name)
+            check_span(name, span, MILLISECOND_US)
+            if span > LONGEST_LEASE:
+                raise InvalidRules(f"{name} must be at most 12 hours, got {span!r}")
+        if self.lease > self.longest_lease:
+            raise InvalidRules(f"lease must be at most longest_lease ({self.longest_lease!r}), got {self.lease!r}")
+        self._check_dead_letter()
+        _check_rate(self.rate_limit)
+
+    def _check_dead_letter(self) -> None:
+        if self.max_attempts is not None:
+            _check_number("max_attempts", self.max_attempts, MOST_ATTEMPTS)
+        if (self.max_attempts is None) != (self.dead_letter is None):
+            raise InvalidRules(
+                "max_attempts and dead_letter go together: after so many leases a message goes to that topic; "
+                f"got max_attempts {self.max_attempts!r}, dead_letter {self.dead_letter!r}"
+            )
+        if self.dead_letter is not None and check_name("the dead-letter topic", self.dead_letter) == self.name:
+            raise InvalidRules(f"a topic cannot be its own dead-letter topic, got {self.name!r}")
+
+    def lease_ms(self, duration: timedelta | None) -> int:
+        """The length of a lease in milliseconds: the one asked for, if the topic allows it."""
+        if duration is None:
+            return span_ms(self.lease)
+        check_span("the duration of a lease", duration, MILLISECOND_US)
+        if duration > self.longest_lease:
+            raise InvalidRules(
+                f"topic {self.name!r} leases for at most {self.longest_lease!r} at a time, got {duration!r}: "
+                "extend the lease while you work"
+            )
+        return span_ms(duration)
+
+
+def _check_number(name: str, number: object, most: int) -> None:
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= most:
+        raise InvalidRules(f"{name} must be a whole number from 1 to {most:,}, got {shown(number)}")
+
+
+def _check_rate(rate: object) -> None:
+    if rate is None:
+        return
+    if not isinstance(rate, int | float) or isinstance(rate, bool) or not 0 < rate <= 1e9:
+        raise InvalidRules(f"rate_limit must be messages a second, above 0, or None for any number, got {rate!r}")

@@ -1,0 +1,487 @@
+"""Stage 4: each message at its moment, under one lease, its owner in control until then."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import count, islice
+from typing import Any, Final, TypeVar
+
+from batchline.core.attendance import BrokerHealth, Subscription
+from batchline.core.future_load import Counts, Load, Range
+from batchline.core.message import (
+    LATEST_MS,
+    Lease,
+    LeasedMessage,
+    Message,
+    MessagePage,
+    NewMessage,
+    Outcome,
+    Upcoming,
+    check_at,
+    check_id,
+    check_leases,
+    check_messages,
+    made_id,
+    made_place,
+)
+from batchline.core.moment import check_span
+from batchline.core.name import check_name, reason_text
+from batchline.core.spot import segments_of
+from batchline.core.topic import Topic, span_ms
+from batchline.errors import Degraded, InvalidCount, InvalidInput, StoreUnavailable, shown
+from batchline.runtime.clock import now_us
+from batchline.runtime.fresh_numbers import fresh_number
+from batchline.stores.attending import attend_broker, attend_consumer
+from batchline.stores.counting import count_messages, future_load
+from batchline.stores.leasing import (
+    Leasing,
+    done_leases,
+    extend_leases,
+    held_messages,
+    lease_messages,
+    lease_one_message,
+    next_due_ms,
+    release_leases,
+    upcoming_messages,
+)
+from batchline.stores.owning import (
+    Creation,
+    NumbersTaken,
+    cancel_messages,
+    create_messages,
+    move_messages,
+    owned_messages,
+    read_message,
+)
+from batchline.stores.store import Rows, Store
+from batchline.stores.timeline_rows import ConsumerRow, Stretch
+from batchline.stores.topics import create_topic, delete_topic, known_topic, live_topic, update_topic
+
+__all__ = ["Timeline"]
+
+T = TypeVar("T")
+#: Messages that one transaction takes on: a larger call is several, each of them whole.
+MESSAGES_AT_ONCE: Final = 5_000
+BYTES_AT_ONCE: Final = 8 << 20
+MOST_LEASED: Final = 10_000
+LONGEST_PAGE: Final = 10_000
+MOST_BINS: Final = 10_000
+#: How long after its last heartbeat a consumer, or a broker, counts as there.
+LIVE_FOR: Final = timedelta(seconds=30)
+MAX_DRIFT: Final = timedelta(seconds=1)
+#: How many times numbers that somebody else has taken are replaced by others.
+TRIES: Final = 100
+
+
+class Timeline:
+    """Topics in a store. Any number of timelines, in any number of processes, work on one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Callable[[], int] = now_us,
+        live_for: timedelta = LIVE_FOR,
+        max_drift: timedelta = MAX_DRIFT,
+    ):
+        """A timeline on a store; the clock shows microseconds since the epoch."""
+        check_span("live_for", live_for, 1_000)
+        check_span("max_drift", max_drift, 1_000)
+        self._store = store
+        self._now_us = clock
+        self._live_for_ms = span_ms(live_for)
+        self._max_drift = max_drift
+        self._health: BrokerHealth | None = None
+        self._shares: dict[tuple[str, str], tuple[range, int]] = {}
+
+    def now_ms(self) -> int:
+        """What its clock shows: the last whole millisecond, so that nothing is early."""
+        return self._now_us() // 1_000
+
+    # --- topics ---
+
+    def create_topic(self, name: str, **rules: Any) -> Topic:
+        """Create a topic, with the rules of `Topic`. Creating it again in the same way changes nothing."""
+        new = Topic(name, **rules)
+        return self._write(lambda rows: create_topic(rows, new))
+
+    def update_topic(self, name: str, **rules: Any) -> Topic:
+        """Change rules of a topic, all but its buckets."""
+        changed = replace(self.topic(name), **rules)
+        return self._write(lambda rows: update_topic(rows, changed))
+
+    def delete_topic(self, name: str) -> None:
+        """Let a topic take no more messages. Its name is free again when all of them are removed."""
+        check_name("the name of a topic", name)
+        now_ms = self.now_ms()
+        self._write(lambda rows: delete_topic(rows, name, now_ms))
+
+    def topic(self, name: str) -> Topic:
+        """A topic and its rules."""
+        check_name("the name of a topic", name)
+        return self._store.read(lambda rows: known_topic(rows, name))
+
+    def topics(self) -> list[Topic]:
+        """All topics, by name."""
+        return self._store.read(lambda rows: rows.topics())
+
+    # --- producers ---
+
+    def create(self, topic: str, messages: Iterable[NewMessage], *, producer_group: str) -> list[Outcome]:
+        """Put messages on the line; when it returns they are stored. The outcomes are in the messages' order.
+
+        A message that is there already, with the same owner and body, `exists`: so a call can be repeated, if its
+        messages have ids of your own, or those that an earlier call answered.
+        """
+        check_name("the name of a topic", topic)
+        check_name("the producer group", producer_group)
+        moment_us = self._now_us()
+        checked = check_messages(messages, moment_us // 1_000)
+        self._check_clock()
+        outcomes: list[Outcome] = []
+        for part in _parts(checked, lambda message: len(message.body)):
+            outcomes += self._create(Creation(topic, producer_group, part, moment_us, 0))
+        return outcomes
+
+    def _create(self, creation: Creation) -> list[Outcome]:
+        for _ in range(TRIES):
+            first = fresh_number(creation.now_ms, 2 * len(creation.messages))
+
+            def create(rows: Rows, first: int = first) -> list[Outcome]:
+                return create_messages(rows, live_topic(rows, creation.topic), creation, count(first))
+
+            try:
+                return self._store.transact(create)
+            except NumbersTaken:
+                continue
+        raise StoreUnavailable(f"no free numbers were found in {TRIES} tries")
+
+    def move(self, topic: str, moments: Mapping[str, datetime | int], *, producer_group: str) -> list[Outcome]:
+        """Let messages of yours stand at other moments, by id; not while somebody has leased them."""
+        owner = self._check_owner(topic, producer_group)
+        checked = {check_id(id): check_at("the moment of a message", at) for id, at in moments.items()}
+        self._check_clock()
+
+        def move(part: list[tuple[str, int]]) -> list[Outcome]:
+            return self._change(
+                3 * len(part),
+                lambda rows, now_ms, numbers: move_messages(
+                    rows, live_topic(rows, topic), owner, dict(part), now_ms, numbers
+                ),
+            )
+
+        return [outcome for part in _parts(list(checked.items())) for outcome in move(part)]
+
+    def cancel(self, topic: str, ids: Iterable[str], *, producer_group: str) -> list[Outcome]:
+        """Take messages of yours off the line; not while somebody has leased them."""
+        owner = self._check_owner(topic, producer_group)
+        checked = [check_id(id) for id in _not_text(ids, "ids")]
+        self._check_clock()
+
+        def cancel(part: list[str]) -> list[Outcome]:
+            return self._change(
+                3 * len(part),
+                lambda rows, now_ms, numbers: cancel_messages(
+                    rows, known_topic(rows, topic), owner, part, now_ms, numbers
+                ),
+            )
+
+        return [outcome for part in _parts(checked) for outcome in cancel(part)]
+
+    def read(self, topic: str, id: str, *, producer_group: str | None = None, lease: Lease | None = None) -> Message:
+        """A message, its state and its history; for its owner, or for who holds its lease."""
+        check_name("the name of a topic", topic)
+        check_id(id)
+        if (producer_group is None) == (lease is None):
+            raise InvalidInput("read takes the producer group that owns the message, or the lease of who holds it")
+        now_ms = self.now_ms()
+        return self._store.read(
+            lambda rows: read_message(rows, known_topic(rows, topic), id, producer_group, lease, now_ms)
+        )
+
+    def my_messages(self, producer_group: str, *, after: str | None = None, limit: int = 100) -> MessagePage:
+        """The messages of a producer group, oldest first, in pages: `after` is the `next` of the page before."""
+        check_name("the producer group", producer_group)
+        _check_number("limit", limit, LONGEST_PAGE)
+        place, now_ms = _after(after), self.now_ms()
+        found = self._store.read(lambda rows: owned_messages(rows, producer_group, place, limit, now_ms))
+        return MessagePage(
+            tuple(message for _, message in found), made_id(*found[-1][0]) if len(found) == limit else None
+        )
+
+    # --- consumers ---
+
+    def lease(
+        self,
+        topic: str,
+        consumer: str,
+        *,
+        limit: int = 1,
+        duration: timedelta | None = None,
+        buckets: range | None = None,
+    ) -> list[LeasedMessage]:
+        """Lease messages that are due, the oldest first, for a time; unless it is extended, the lease ends by itself.
+
+        A consumer that has subscribed gets messages in its own buckets; `buckets` says which others to look in.
+        """
+        check_name("the name of a topic", topic)
+        check_name("the consumer", consumer)
+        _check_number("limit", limit, MOST_LEASED)
+        self._check_clock()
+
+        def lease(rows: Rows, now_ms: int, numbers: Iterator[int]) -> list[LeasedMessage]:
+            found = live_topic(rows, topic)
+            share = self._share(found, consumer, now_ms) if buckets is None else _check_buckets(buckets, found)
+            until_ms = now_ms + found.lease_ms(duration)
+            if not share:
+                return []
+            return lease_messages(rows, Leasing(found, consumer, share, limit, until_ms, now_ms), numbers)
+
+        return self._change(4 * limit + 1024, lease)
+
+    def lease_one(
+        self, topic: str, id: str, version: int, consumer: str, *, duration: timedelta | None = None
+    ) -> LeasedMessage | None:
+        """Lease one message that `upcoming` told of, if it is due and was not changed since; None if it is stale."""
+        check_name("the name of a topic", topic)
+        check_name("the consumer", consumer)
+        check_id(id)
+        self._check_clock()
+
+        def lease(rows: Rows, now_ms: int, numbers: Iterator[int]) -> LeasedMessage | None:
+            found = live_topic(rows, topic)
+            until_ms = now_ms + found.lease_ms(duration)
+            leasing = Leasing(found, consumer, range(found.buckets), 1, until_ms, now_ms)
+            return lease_one_message(rows, leasing, id, version, numbers)
+
+        return self._change(4, lease)
+
+    def extend(self, leases: Lease | Iterable[Lease], duration: timedelta | None = None) -> list[Outcome]:
+        """Hold messages for so long from now on; each outcome has the lease that is valid from then on."""
+        wanted = check_leases(leases)
+        self._check_clock()
+
+        def extend(rows: Rows, now_ms: int, numbers: Iterator[int]) -> list[Outcome]:
+            names = dict.fromkeys(lease.topic for lease in wanted)
+            until = {name: now_ms + known_topic(rows, name).lease_ms(duration) for name in names}
+            return extend_leases(rows, wanted, until, now_ms, numbers)
+
+        return self._change(2 * len(wanted), extend) if wanted else []
+
+    def release(
+        self, leases: Lease | Iterable[Lease], at: datetime | int | None = None, *, reason: object = ""
+    ) -> list[Outcome]:
+        """Give messages back, to be offered again at a moment, or at once. The reason is kept in their history."""
+        wanted = check_leases(leases)
+        self._check_clock()
+        why = reason_text(reason)
+        at_ms = 0 if at is None else check_at("the moment of a release", at)
+
+        def release(rows: Rows, now_ms: int, numbers: Iterator[int]) -> list[Outcome]:
+            return release_leases(rows, wanted, at_ms, why, now_ms, numbers)
+
+        return self._change(3 * len(wanted), release) if wanted else []
+
+    def done(self, leases: Lease | Iterable[Lease]) -> list[Outcome]:
+        """Finish messages: they are gone. Repeating it is a success; a lease that ended before is `lost`."""
+        wanted = check_leases(leases)
+        self._check_clock()
+        if not wanted:
+            return []
+        return self._change(2 * len(wanted), lambda rows, now_ms, numbers: done_leases(rows, wanted, now_ms, numbers))
+
+    def my_leases(self, consumer: str, *, topic: str | None = None) -> list[LeasedMessage]:
+        """The messages that a consumer has leased and not finished, so that it goes on with them after a restart."""
+        check_name("the consumer", consumer)
+        now_ms = self.now_ms()
+
+        def held(rows: Rows) -> list[LeasedMessage]:
+            topics = rows.topics() if topic is None else [known_topic(rows, topic)]
+            return held_messages(rows, topics, consumer, now_ms)
+
+        return self._store.read(held)
+
+    def upcoming(
+        self, topic: str, consumer: str, *, within: timedelta = timedelta(seconds=1), limit: int = 100
+    ) -> list[Upcoming]:
+        """Messages in a consumer's buckets that are due by then, with their versions, to be leased one by one."""
+        check_name("the name of a topic", topic)
+        check_name("the consumer", consumer)
+        check_span("within", within, 0)
+        _check_number("limit", limit, LONGEST_PAGE)
+        now_ms = self.now_ms()
+
+        def look(rows: Rows) -> list[Upcoming]:
+            found = live_topic(rows, topic)
+            share = self._share(found, consumer, now_ms)
+            stretch = _stretch(found, share, now_ms + span_ms(within))
+            return upcoming_messages(rows, stretch, found, limit) if share else []
+
+        return self._store.read(look)
+
+    def next_due(self, topic: str, consumer: str) -> int | None:
+        """When the next message in a consumer's buckets is, or was, due, in milliseconds; None if there is none."""
+        now_ms = self.now_ms()
+
+        def look(rows: Rows) -> int | None:
+            found = live_topic(rows, topic)
+            share = self._share(found, consumer, now_ms)
+            return next_due_ms(rows, _stretch(found, share, LATEST_MS)) if share else None
+
+        return self._store.read(look)
+
+    # --- counts ---
+
+    def count(self, topic: str, from_: datetime | int = 0, to: datetime | int = LATEST_MS) -> Counts:
+        """Messages by state whose moments are in a range, from a moment on and up to before another."""
+        span, now_ms = _range(from_, to), self.now_ms()
+        check_name("the name of a topic", topic)
+        return self._store.read(lambda rows: count_messages(rows, known_topic(rows, topic), span, now_ms))
+
+    def load(self, topic: str, *, from_: datetime | int | None = None, to: datetime | int, bins: int = 60) -> Load:
+        """How many messages wait over a range of the future, and where they are more than the consumers can take."""
+        check_name("the name of a topic", topic)
+        _check_number("bins", bins, MOST_BINS)
+        now_ms = self.now_ms()
+        span = _range(now_ms if from_ is None else from_, to)
+        if span.is_empty():
+            raise InvalidInput(f"load takes a range of the future, got one from {span.begin_ms} to {span.end_ms} ms")
+        since_ms = now_ms - self._live_for_ms
+        return self._store.read(lambda rows: future_load(rows, known_topic(rows, topic), span, bins, since_ms))
+
+    # --- who is there ---
+
+    def subscribe(self, topic: str, consumer: str) -> Subscription:
+        """Take part in a topic: a share of its buckets, for as long as `heartbeat` is called."""
+        return self.heartbeat(topic, consumer)
+
+    def heartbeat(
+        self, topic: str, consumer: str, *, clock_ms: int | None = None, messages_per_second: float = 0.0
+    ) -> Subscription:
+        """Say that a consumer is there, what its clock shows, and how fast it has been; answers its share."""
+        check_name("the name of a topic", topic)
+        check_name("the consumer", consumer)
+        self._check_clock()
+        now_ms = self.now_ms()
+        drift_ms = 0 if clock_ms is None else clock_ms - now_ms
+        row = ConsumerRow(consumer, now_ms, drift_ms, float(messages_per_second))
+
+        def attend(rows: Rows) -> tuple[range, int]:
+            return attend_consumer(rows, live_topic(rows, topic), row, now_ms - self._live_for_ms)
+
+        buckets, consumers = self._store.transact(attend)
+        self._shares[topic, consumer] = (buckets, now_ms)
+        return Subscription(topic, consumer, buckets, consumers, timedelta(milliseconds=drift_ms))
+
+    def unsubscribe(self, topic: str, consumer: str) -> None:
+        """Leave a topic: the others share its buckets from their next heartbeat on."""
+        check_name("the name of a topic", topic)
+        check_name("the consumer", consumer)
+        self._shares.pop((topic, consumer), None)
+        self._write(lambda rows: rows.delete_consumer(known_topic(rows, topic).number, consumer))
+
+    def consumers(self, topic: str) -> list[ConsumerRow]:
+        """The consumers that take part in a topic."""
+        check_name("the name of a topic", topic)
+        since_ms = self.now_ms() - self._live_for_ms
+        return self._store.read(lambda rows: rows.consumers(known_topic(rows, topic).number, since_ms))
+
+    def beat(self, broker: str) -> BrokerHealth:
+        """Say that this process is there as a broker, and compare its clock with those of the others.
+
+        While it is off by more than `max_drift`, whatever would write a moment is refused with Degraded.
+        """
+        check_name("the name of a broker", broker)
+
+        def attend(rows: Rows) -> tuple[float, int]:
+            return attend_broker(rows, broker, self.now_ms(), self._live_for_ms)
+
+        off_ms, brokers = self._store.transact(attend)
+        drift = timedelta(milliseconds=off_ms)
+        self._health = BrokerHealth(broker, drift, abs(drift) > self._max_drift, brokers)
+        return self._health
+
+    def health(self) -> BrokerHealth | None:
+        """What the last `beat` found; None before the first."""
+        return self._health
+
+    # --- inside ---
+
+    def _check_clock(self) -> None:
+        health = self._health
+        if health is not None and health.degraded:
+            raise Degraded(
+                f"the clock of broker {health.name!r} is off by {health.drift.total_seconds():+.3f} s, "
+                f"more than {self._max_drift.total_seconds():g} s: it changes nothing until its clock is right"
+            )
+
+    def _check_owner(self, topic: str, producer_group: str) -> str:
+        check_name("the name of a topic", topic)
+        return check_name("the producer group", producer_group)
+
+    def _write(self, work: Callable[[Rows], T]) -> T:
+        self._check_clock()
+        return self._store.transact(work)
+
+    def _change(self, numbers: int, work: Callable[[Rows, int, Iterator[int]], T]) -> T:
+        """Do work at one moment, with fresh numbers; the same again should it be repeated."""
+        now_ms = self.now_ms()
+        first = fresh_number(now_ms, numbers)
+        return self._store.transact(lambda rows: work(rows, now_ms, count(first)))
+
+    def _share(self, topic: Topic, consumer: str, now_ms: int) -> range:
+        """The buckets of a consumer that has subscribed, or all of them."""
+        buckets, seen_ms = self._shares.get((topic.name, consumer), (range(topic.buckets), now_ms))
+        return buckets if now_ms - seen_ms <= self._live_for_ms else range(topic.buckets)
+
+
+def _stretch(topic: Topic, buckets: range, to_ms: int) -> Stretch:
+    segments = segments_of(buckets.start, buckets.stop - 1, topic.buckets) if buckets else range(0)
+    return Stretch(topic.number, segments, buckets, 0, to_ms)
+
+
+def _parts(items: Sequence[T], size: Callable[[T], int] = lambda _: 0) -> Iterator[list[T]]:
+    """Pieces that one transaction takes on."""
+    rest = iter(items)
+    part = list(islice(rest, 1))
+    room = BYTES_AT_ONCE - sum(map(size, part))
+    for item in rest:
+        length = size(item)
+        if len(part) == MESSAGES_AT_ONCE or length > room:
+            yield part
+            part, room = [], BYTES_AT_ONCE
+        part.append(item)
+        room -= length
+    if part:
+        yield part
+
+
+def _not_text(values: Iterable[T], what: str) -> Iterable[T]:
+    if isinstance(values, str):
+        raise InvalidInput(f"expected a list of {what}, got the text {values[:300]!r}")
+    return values
+
+
+def _range(from_: datetime | int, to: datetime | int) -> Range:
+    return Range(check_at("the beginning of a range", from_), check_at("the end of a range", to))
+
+
+def _check_buckets(buckets: object, topic: Topic) -> range:
+    if not isinstance(buckets, range) or buckets.step != 1 or not 0 <= buckets.start <= buckets.stop <= topic.buckets:
+        raise InvalidInput(f"buckets must be a range within {topic.buckets} buckets, got {shown(buckets)}")
+    return buckets
+
+
+def _check_number(name: str, number: object, most: int) -> None:
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= most:
+        raise InvalidCount(f"{name} must be a whole number from 1 to {most:,}, got {shown(number)}")
+
+
+def _after(cursor: object) -> tuple[int, int]:
+    """The place that the `next` of a page names."""
+    if cursor is None:
+        return (0, -1)
+    place = made_place(cursor) if isinstance(cursor, str) else None
+    if place is None:
+        raise InvalidInput(f"after must be the next of the page before, got {shown(cursor)}")
+    return place

@@ -1,0 +1,24 @@
+"""Who is there, on any store: consumers of topics, and brokers with their clocks."""
+
+from batchline.core.bucket_ranges import bucket_range
+from batchline.core.drift import drift_ms
+from batchline.core.topic import Topic
+from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, TimelineRows
+
+__all__ = ["attend_broker", "attend_consumer"]
+
+
+def attend_consumer(rows: TimelineRows, topic: Topic, row: ConsumerRow, since_ms: int) -> tuple[range, int]:
+    """Note that a consumer is there; tells its buckets, and how many consumers there are."""
+    rows.write_consumer(topic.number, row)
+    live = [one.consumer for one in rows.consumers(topic.number, since_ms)]
+    return bucket_range(row.consumer, live, topic.buckets), len({row.consumer, *live})
+
+
+def attend_broker(rows: TimelineRows, name: str, now_ms: int, live_for_ms: int) -> tuple[float, int]:
+    """Note that a broker is there; tells how far its clock is off, and how many brokers there are."""
+    database_ms = rows.database_ms(now_ms)
+    rows.write_broker(BrokerRow(name, database_ms, now_ms - database_ms))
+    live = {row.name: row.ahead_ms for row in rows.brokers(database_ms - live_for_ms)}
+    live[name] = now_ms - database_ms
+    return drift_ms(live[name], list(live.values())), len(live)

@@ -1,0 +1,318 @@
+"""What consumers do with messages, on any store: each verb a function of the rows of one transaction."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from batchline.core.bundle import Bundle, narrowed
+from batchline.core.item_group import indexes_of
+from batchline.core.message import Lease, LeasedMessage, Outcome, OutcomeWord, Upcoming, bucket_of, moment_ms
+from batchline.core.spot import Spot, mask_of, segment_of, segments_of
+from batchline.core.topic import Topic, span_ms
+from batchline.stores.line import LineChanges
+from batchline.stores.owning import find_places, spot_with
+from batchline.stores.timeline_rows import BEFORE_ALL, Due, Key, Stretch, TimelineRows
+
+__all__ = [
+    "Leasing",
+    "done_leases",
+    "extend_leases",
+    "held_messages",
+    "lease_messages",
+    "lease_one_message",
+    "next_due_ms",
+    "release_leases",
+    "upcoming_messages",
+]
+
+#: Spots that are asked for first, whatever the limit: most have many messages, and then a few are enough.
+FIRST_SPOTS: Final = 8
+
+
+@dataclass(slots=True)
+class Leasing:
+    """What a consumer asks for."""
+
+    topic: Topic
+    consumer: str
+    buckets: range
+    limit: int
+    until_ms: int
+    now_ms: int
+    #: The dead-letter topic, if there is one that takes messages.
+    dead_letter: Topic | None = None
+    found: list[LeasedMessage] = field(default_factory=list)
+
+    @property
+    def missing(self) -> int:
+        """How many messages are still wanted."""
+        return self.limit - len(self.found)
+
+    def stretch(self) -> Stretch:
+        """Where to look."""
+        segments = segments_of(self.buckets.start, self.buckets.stop - 1, self.topic.buckets)
+        return Stretch(self.topic.number, segments, self.buckets, 0, self.now_ms)
+
+    def wanted(self, spot: Spot, bundle: Bundle) -> int:
+        """The messages of a spot that it may have: in its buckets, and no more than are missing."""
+        bits = spot.bits
+        if bundle.ids is not None and not _covers(self.buckets, spot):
+            inside = (place for place in indexes_of(bits) if self._has(bundle.ids[place]))
+            bits = mask_of(list(inside))
+        return mask_of(indexes_of(bits)[: self.missing]) if bits.bit_count() > self.missing else bits
+
+    def _has(self, id: str) -> bool:
+        return bucket_of(id, self.topic.buckets) in self.buckets
+
+
+def _covers(buckets: range, spot: Spot) -> bool:
+    return spot.low_bucket in buckets and spot.high_bucket in buckets
+
+
+# --- lease ------------------------------------------------------------------------------------------------------------
+
+
+def lease_messages(rows: TimelineRows, leasing: Leasing, numbers: Iterator[int]) -> list[LeasedMessage]:
+    """Lease messages that are available, the oldest first; those that were leased too often are buried instead."""
+    if leasing.topic.dead_letter is not None:
+        buried = rows.topic(leasing.topic.dead_letter)
+        leasing.dead_letter = None if buried is None or buried.deleted else buried
+    line = LineChanges(numbers)
+    after, ask = BEFORE_ALL, min(leasing.limit, FIRST_SPOTS + leasing.limit // 8)
+    while leasing.missing:
+        due = rows.due(leasing.stretch(), after, ask)
+        chosen = _enough(due, leasing.missing)
+        if not chosen:
+            break
+        _lease(rows, leasing, line, rows.hold_due([one.key for one in chosen], leasing.now_ms))
+        if len(chosen) == len(due) < ask:
+            break
+        after, ask = chosen[-1], min(leasing.limit, 4 * ask)
+    line.write(rows)
+    return leasing.found
+
+
+def _enough(due: Sequence[Due], missing: int) -> list[Due]:
+    """As many of the oldest as hold what is missing."""
+    chosen: list[Due] = []
+    for one in due:
+        if missing <= 0:
+            break
+        chosen.append(one)
+        missing -= one.size
+    return chosen
+
+
+def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, spots: Iterable[Spot]) -> None:
+    ordered = sorted(spots, key=lambda spot: (spot.at_ms, spot.turn, spot.bundle, spot.number))
+    if not ordered:
+        return
+    bundles = rows.bundles_by_number({spot.bundle for spot in ordered})
+    owners = rows.producer_group_names({bundle.producer_group for bundle in bundles.values()})
+    for spot in ordered:
+        bundle = bundles[spot.bundle]
+        mask = leasing.wanted(spot, bundle)
+        if not mask:
+            continue
+        if spot.consumer is not None:
+            line.note_attempt(spot, mask, spot.at_ms, "lost", "the lease ran out")
+        if leasing.dead_letter is not None and spot.attempts >= (leasing.topic.max_attempts or 0):
+            _bury(rows, leasing, line, spot, bundle, mask)
+        else:
+            _take(leasing, line, spot, bundle, mask, owners[bundle.producer_group])
+
+
+def _take(leasing: Leasing, line: LineChanges, spot: Spot, bundle: Bundle, mask: int, owner: str) -> None:
+    def become(part: Spot) -> Spot:
+        leased = part.leased(leasing.consumer, leasing.until_ms)
+        return leased if part.bits == spot.bits else narrowed(leased, bundle, leasing.topic.buckets)
+
+    leased = line.change(spot, mask, become)
+    leasing.found += _leased_messages(leasing.topic.name, leased, bundle, owner, spot.at_ms)
+
+
+def _leased_messages(topic: str, spot: Spot, bundle: Bundle, owner: str, at_ms: int) -> Iterator[LeasedMessage]:
+    for place in indexes_of(spot.bits):
+        id = bundle.id_of(place)
+        lease = Lease(topic, id, spot.version, spot.consumer or "", spot.at_ms, spot.bundle, spot.number, place)
+        yield LeasedMessage(id, bundle.bodies[place], lease, spot.attempts, owner, at_ms)
+
+
+def _bury(rows: TimelineRows, leasing: Leasing, line: LineChanges, spot: Spot, bundle: Bundle, mask: int) -> None:
+    """Move messages that were leased too often to the dead-letter topic, ids and history with them."""
+    dead = leasing.dead_letter or leasing.topic
+    buckets = {place: bucket_of(bundle.id_of(place), dead.buckets) for place in indexes_of(mask)}
+    segments: dict[int, list[int]] = {}
+    for place, bucket in buckets.items():
+        segments.setdefault(segment_of(bucket, dead.buckets), []).append(place)
+    for segment, places in segments.items():
+        inside = [buckets[place] for place in places]
+        become = partial(Spot.buried, topic=dead.number, segment=segment, buckets=inside, now_ms=leasing.now_ms)
+        line.change(spot, mask_of(places), become)
+    if bundle.ids is not None:
+        ids = {bundle.ids[place]: place for place in buckets}
+        rows.delete_message_ids(leasing.topic.number, list(ids))
+        # An id that is taken there stays with the message that has it; this one is leased, and not found by its id.
+        rows.insert_message_ids(dead.number, sorted((id, bundle.number, place) for id, place in ids.items()))
+
+
+def lease_one_message(
+    rows: TimelineRows, leasing: Leasing, id: str, version: int, numbers: Iterator[int]
+) -> LeasedMessage | None:
+    """Lease one message, if it is available and still has this version."""
+    place = find_places(rows, leasing.topic, [id]).get(id)
+    spot = None if place is None else spot_with(rows.hold_spots_of([place[0]]), leasing.topic, place[1])
+    if place is None or spot is None or spot.version != version or not spot.is_available(leasing.now_ms):
+        return None
+    bundle = rows.bundles_by_number([spot.bundle])[spot.bundle]
+    owner = rows.producer_group_names([bundle.producer_group])[bundle.producer_group]
+    line, mask = LineChanges(numbers), 1 << place[1]
+    if spot.consumer is not None:
+        line.note_attempt(spot, mask, spot.at_ms, "lost", "the lease ran out")
+    _take(leasing, line, spot, bundle, mask, owner)
+    line.write(rows)
+    return leasing.found[0]
+
+
+# --- with a lease -----------------------------------------------------------------------------------------------------
+
+
+def extend_leases(
+    rows: TimelineRows, leases: Sequence[Lease], until_ms: Mapping[str, int], now_ms: int, numbers: Iterator[int]
+) -> list[Outcome]:
+    """Hold messages for longer, by topic until when; each gets a new lease."""
+    held = _Held(rows, leases, now_ms)
+    line = LineChanges(numbers)
+
+    def extend(spot: Spot, mask: int, lease: Lease) -> Spot:
+        return line.change(spot, mask, partial(Spot.extended, until_ms=until_ms[lease.topic]))
+
+    outcomes = held.each("extended", extend)
+    line.write(rows)
+    return outcomes
+
+
+def release_leases(
+    rows: TimelineRows,
+    leases: Sequence[Lease],
+    at_ms: int,
+    reason: str,
+    now_ms: int,
+    numbers: Iterator[int],
+) -> list[Outcome]:
+    """Give messages back, to be offered again at a moment that is not in the past."""
+    topics = {lease.topic: rows.topic(lease.topic) for lease in leases}
+    latest_ms = min((now_ms + span_ms(topic.max_ahead) for topic in topics.values() if topic), default=now_ms)
+    if at_ms > latest_ms:
+        far = f"the topic takes messages up to {moment_ms(latest_ms).isoformat()}"
+        return [Outcome(lease.id, "too_far", reason=far) for lease in leases]
+    held = _Held(rows, leases, now_ms)
+    line = LineChanges(numbers)
+
+    def release(spot: Spot, mask: int, _: Lease) -> None:
+        line.note_attempt(spot, mask, now_ms, "released", reason)
+        line.change(spot, mask, partial(Spot.moved, at_ms=max(at_ms, now_ms)))
+
+    outcomes = held.each("released", release)
+    line.write(rows)
+    return outcomes
+
+
+def done_leases(rows: TimelineRows, leases: Sequence[Lease], now_ms: int, numbers: Iterator[int]) -> list[Outcome]:
+    """Finish messages. What is gone already is done; what somebody else may have is not."""
+    held = _Held(rows, leases, now_ms)
+    line = LineChanges(numbers)
+
+    def finish(spot: Spot, mask: int, _: Lease) -> None:
+        line.change(spot, mask, partial(Spot.ended, now_ms=now_ms))
+
+    outcomes = held.each("done", finish)
+    line.write(rows)
+    lost = {index: leases[index] for index, outcome in enumerate(outcomes) if outcome.outcome == "lost"}
+    if lost:
+        alive: dict[int, int] = {}
+        for spot in rows.spots_of({lease.bundle for lease in lost.values()}):
+            alive[spot.bundle] = alive.get(spot.bundle, 0) | spot.bits  # one that has ended has none
+        for index, lease in lost.items():
+            if not alive.get(lease.bundle, 0) >> lease.place & 1:
+                outcomes[index] = Outcome(lease.id, "done")
+    return outcomes
+
+
+class _Held:
+    """The spots of leases, held, and which of the leases are active."""
+
+    def __init__(self, rows: TimelineRows, leases: Sequence[Lease], now_ms: int):
+        self._leases = leases
+        self._now_ms = now_ms
+        self._indexes: dict[tuple[Key, int, str], list[int]] = {}
+        for index, lease in enumerate(leases):
+            group = ((lease.bundle, lease.spot), lease.version, lease.consumer)
+            self._indexes.setdefault(group, []).append(index)
+        self._spots = rows.hold_spots(list({key for key, _, _ in self._indexes})) if leases else {}
+
+    def each(self, word: OutcomeWord, act: Callable[[Spot, int, Lease], Spot | None]) -> list[Outcome]:
+        """Act once on each spot with active leases; the outcome of those is the word, of others that they are lost."""
+        outcomes: dict[int, Outcome] = {}
+        for (key, version, consumer), indexes in self._indexes.items():
+            spot = self._spots.get(key)
+            active = 0
+            if (
+                spot is not None
+                and spot.is_leased(self._now_ms)
+                and (spot.version, spot.consumer) == (version, consumer)
+            ):
+                active = mask_of([self._leases[index].place for index in indexes]) & spot.bits
+            new = act(spot, active, self._leases[indexes[0]]) if spot is not None and active else None
+            for index in indexes:
+                outcomes[index] = self._outcome(index, word, active, new)
+        return [outcomes[index] for index in range(len(self._leases))]
+
+    def _outcome(self, index: int, word: OutcomeWord, active: int, new: Spot | None) -> Outcome:
+        lease = self._leases[index]
+        if not active >> lease.place & 1:
+            return Outcome(lease.id, "lost", reason="the lease has ended, or was used before")
+        if new is None:
+            return Outcome(lease.id, word)
+        return Outcome(lease.id, word, lease._replace(version=new.version, until_ms=new.at_ms, spot=new.number))
+
+
+# --- look -------------------------------------------------------------------------------------------------------------
+
+
+def held_messages(rows: TimelineRows, topics: Iterable[Topic], consumer: str, now_ms: int) -> list[LeasedMessage]:
+    """The messages that a consumer has active leases on, so that it can go on with them."""
+    found: list[LeasedMessage] = []
+    for topic in topics:
+        spots = rows.leased_spots(topic.number, consumer, now_ms)
+        bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
+        owners = rows.producer_group_names({bundle.producer_group for bundle in bundles.values()}) if spots else {}
+        for spot in spots:
+            bundle = bundles[spot.bundle]
+            found += _leased_messages(topic.name, spot, bundle, owners[bundle.producer_group], spot.at_ms)
+    return found
+
+
+def upcoming_messages(rows: TimelineRows, stretch: Stretch, topic: Topic, limit: int) -> list[Upcoming]:
+    """The messages on a stretch of the line, the oldest first, with their versions; nothing is leased."""
+    due = rows.due(stretch, BEFORE_ALL, limit)
+    numbers = {one.bundle for one in due}
+    spots = {spot.key: spot for spot in rows.spots_of(numbers)} if due else {}
+    bundles = rows.bundles_by_number(numbers) if due else {}
+    found = []
+    for one in due:
+        spot, bundle = spots.get(one.key), bundles.get(one.bundle)
+        if spot is None or bundle is None:
+            continue  # it was removed a moment ago
+        ids = (bundle.id_of(place) for place in indexes_of(spot.bits))
+        found += [
+            Upcoming(id, spot.version, spot.at_ms) for id in ids if bucket_of(id, topic.buckets) in stretch.buckets
+        ]
+    return found[:limit]
+
+
+def next_due_ms(rows: TimelineRows, stretch: Stretch) -> int | None:
+    """When the next message on a stretch of the line is due."""
+    due = rows.due(stretch, BEFORE_ALL, 1)
+    return due[0].at_ms if due else None

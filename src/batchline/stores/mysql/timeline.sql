@@ -1,0 +1,155 @@
+-- insert_topic: A new topic; nothing if the name is taken.
+INSERT IGNORE INTO batchline_topics (
+    name, buckets, max_ahead_us, lease_us, longest_lease_us, max_attempts, dead_letter, rate_limit
+)
+VALUES (:name, :buckets, :max_ahead_us, :lease_us, :longest_lease_us, :max_attempts, :dead_letter, :rate_limit);
+
+-- insert_producer_group: A new producer group; nothing if it is known.
+INSERT IGNORE INTO batchline_producer_groups (name) VALUES (:name);
+
+-- use_rate: What a producer group has used, locked.
+SELECT used_up_to_us FROM batchline_rates WHERE topic = :topic AND producer_group = :producer_group FOR UPDATE;
+
+-- write_rate: Note that.
+INSERT INTO batchline_rates (topic, producer_group, used_up_to_us) VALUES (:topic, :producer_group, :used_up_to_us)
+ON DUPLICATE KEY UPDATE used_up_to_us = VALUES(used_up_to_us);
+
+-- insert_bundles: New bundles; nothing for a number that is taken.
+INSERT IGNORE INTO batchline_bundles (number, topic, producer_group, created_ms, ids, content)
+VALUES (:number, :topic, :producer_group, :created_ms, :ids, :content);
+
+-- bundles_by_number: Bundles, with ids and bodies.
+SELECT b.number, b.topic, b.producer_group, b.created_ms, b.ids, b.content
+FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number BIGINT PATH '$')) AS q
+STRAIGHT_JOIN batchline_bundles AS b ON b.number = q.number;
+
+-- owners_of: To whom bundles belong.
+SELECT b.number, b.producer_group
+FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number BIGINT PATH '$')) AS q
+STRAIGHT_JOIN batchline_bundles AS b ON b.number = q.number;
+
+-- insert_message_ids: Chosen ids; nothing for one that is taken.
+INSERT IGNORE INTO batchline_message_ids (topic, id, bundle, place) VALUES (:topic, :id, :bundle, :place);
+
+-- message_ids: Where messages with chosen ids are.
+SELECT m.id, m.bundle, m.place
+FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id VARCHAR(255) CHARACTER SET utf8mb4 PATH '$')) AS q
+STRAIGHT_JOIN batchline_message_ids AS m ON m.topic = :topic AND m.id = CAST(q.id AS BINARY);
+
+-- delete_message_ids: Let ids be free again.
+DELETE m
+FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id VARCHAR(255) CHARACTER SET utf8mb4 PATH '$')) AS q
+STRAIGHT_JOIN batchline_message_ids AS m ON m.topic = :topic AND m.id = CAST(q.id AS BINARY);
+
+-- insert_spots: New spots.
+INSERT INTO batchline_spots (
+    bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, size
+)
+VALUES (
+    :bundle, :number, :topic, :segment, :at_ms, :turn, :bits, :low_bucket, :high_bucket, :version, :attempts,
+    :consumer, :size
+);
+
+-- write_spots: Spots as they are to be, each only if it is what it was.
+UPDATE JSON_TABLE(:rows, '$[*]' COLUMNS (
+    bundle BIGINT PATH '$[0]', number BIGINT PATH '$[1]', topic BIGINT PATH '$[2]', segment SMALLINT PATH '$[3]',
+    at_ms BIGINT PATH '$[4]', bits BIGINT PATH '$[6]', low_bucket INTEGER PATH '$[7]',
+    high_bucket INTEGER PATH '$[8]', version INTEGER PATH '$[9]', attempts INTEGER PATH '$[10]',
+    consumer VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[11]', size SMALLINT PATH '$[12]',
+    version_before INTEGER PATH '$[13]', bits_before BIGINT PATH '$[14]'
+)) AS w
+STRAIGHT_JOIN batchline_spots AS s ON s.bundle = w.bundle AND s.number = w.number
+SET s.topic = w.topic, s.segment = w.segment, s.at_ms = w.at_ms, s.bits = w.bits,
+    s.low_bucket = w.low_bucket, s.high_bucket = w.high_bucket, s.version = w.version, s.attempts = w.attempts,
+    s.consumer = CAST(w.consumer AS BINARY), s.size = w.size
+WHERE s.version = w.version_before AND s.bits = w.bits_before;
+
+-- delete_spots: Forget spots.
+DELETE s
+FROM JSON_TABLE(:rows, '$[*]' COLUMNS (bundle BIGINT PATH '$[0]', number BIGINT PATH '$[1]')) AS q
+STRAIGHT_JOIN batchline_spots AS s ON s.bundle = q.bundle AND s.number = q.number;
+
+-- hold_due: Spots that are available, locked until the transaction ends, without waiting for anybody.
+SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
+    s.attempts, s.consumer
+FROM JSON_TABLE(:keys, '$[*]' COLUMNS (bundle BIGINT PATH '$[0]', number BIGINT PATH '$[1]')) AS q
+STRAIGHT_JOIN batchline_spots AS s ON s.bundle = q.bundle AND s.number = q.number
+WHERE s.at_ms <= :now_ms AND s.segment >= 0
+FOR UPDATE SKIP LOCKED;
+
+-- hold_spots: Spots, locked in the order given until the transaction ends.
+SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
+    s.attempts, s.consumer
+FROM JSON_TABLE(:keys, '$[*]' COLUMNS (bundle BIGINT PATH '$[0]', number BIGINT PATH '$[1]')) AS q
+STRAIGHT_JOIN batchline_spots AS s ON s.bundle = q.bundle AND s.number = q.number
+FOR UPDATE;
+
+-- spots_of: All spots of bundles.
+SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
+    s.attempts, s.consumer
+FROM JSON_TABLE(:bundles, '$[*]' COLUMNS (bundle BIGINT PATH '$')) AS q
+STRAIGHT_JOIN batchline_spots AS s ON s.bundle = q.bundle;
+
+-- hold_spots_of: All spots of bundles, locked in order until the transaction ends.
+SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
+    s.attempts, s.consumer
+FROM JSON_TABLE(:bundles, '$[*]' COLUMNS (bundle BIGINT PATH '$')) AS q
+STRAIGHT_JOIN batchline_spots AS s ON s.bundle = q.bundle
+FOR UPDATE;
+
+-- insert_attempts: Leases that came to nothing.
+INSERT INTO batchline_attempts (bundle, number, bits, attempt, ended_ms, consumer, ending, reason)
+VALUES (:bundle, :number, :bits, :attempt, :ended_ms, :consumer, :ending, :reason);
+
+-- hold_tallies: Notes to be summed, locked; somebody else sums those that are left out.
+SELECT number, counts FROM batchline_tallies WHERE topic = :topic ORDER BY number LIMIT :limit FOR UPDATE SKIP LOCKED;
+
+-- delete_tallies: Forget notes that were summed.
+DELETE t
+FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number BIGINT PATH '$')) AS q
+STRAIGHT_JOIN batchline_tallies AS t ON t.number = q.number;
+
+-- add_slices: Add to sums; locked in order until the transaction ends.
+INSERT INTO batchline_slices (topic, slice, count) VALUES (:topic, :slice, :count)
+ON DUPLICATE KEY UPDATE count = count + VALUES(count);
+
+-- spot_counts: Messages that nobody holds, by how far they are behind the beginning, of one segment.
+SELECT (at_ms - :from_ms) DIV :width_ms AS bin, SUM(size) AS count FROM batchline_spots
+WHERE topic = :topic AND segment = {segment} AND at_ms >= :from_ms AND at_ms < :to_ms AND consumer IS NULL
+GROUP BY bin;
+
+-- hold_ended: Spots off the line, locked until the transaction ends, without waiting for anybody.
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+FROM batchline_spots WHERE topic = :topic AND segment = -1 AND at_ms < :before_ms
+ORDER BY at_ms LIMIT :limit FOR UPDATE SKIP LOCKED;
+
+-- hold_free: Spots on the line that nobody holds, locked until the transaction ends, without waiting for anybody.
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+FROM batchline_spots WHERE topic = :topic AND segment >= 0 AND (consumer IS NULL OR at_ms <= :now_ms)
+LIMIT :limit FOR UPDATE SKIP LOCKED;
+
+-- has_spots: Whether anything of a topic is left.
+SELECT 1 FROM batchline_spots WHERE topic = :topic LIMIT 1;
+
+-- delete_bundles: Forget bundles.
+DELETE b
+FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number BIGINT PATH '$')) AS q
+STRAIGHT_JOIN batchline_bundles AS b ON b.number = q.number;
+
+-- delete_attempts: Forget the attempts of bundles.
+DELETE a
+FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number BIGINT PATH '$')) AS q
+STRAIGHT_JOIN batchline_attempts AS a ON a.bundle = q.number;
+
+-- write_consumer: Note that a consumer was seen; of its speed, the best is kept.
+INSERT INTO batchline_consumers (topic, consumer, seen_ms, drift_ms, messages_per_second)
+VALUES (:topic, :consumer, :seen_ms, :drift_ms, :messages_per_second)
+ON DUPLICATE KEY UPDATE seen_ms = VALUES(seen_ms), drift_ms = VALUES(drift_ms),
+    messages_per_second = GREATEST(messages_per_second, VALUES(messages_per_second));
+
+-- database_ms: What the database's clock shows.
+SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED);
+
+-- write_broker: Note that a broker was seen.
+INSERT INTO batchline_brokers (name, seen_ms, ahead_ms) VALUES (:name, :seen_ms, :ahead_ms)
+ON DUPLICATE KEY UPDATE seen_ms = VALUES(seen_ms), ahead_ms = VALUES(ahead_ms);

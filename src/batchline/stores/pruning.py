@@ -1,0 +1,62 @@
+"""What is removed in the background, on any store, in bounded steps."""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from batchline.core.bundle import Bundle
+from batchline.core.spot import Spot
+from batchline.core.topic import Topic
+from batchline.stores.line import LineChanges
+from batchline.stores.timeline_rows import TimelineRows
+
+__all__ = ["end_messages", "prune_ended", "remove_topic"]
+
+
+def prune_ended(rows: TimelineRows, topic: Topic, before_ms: int, limit: int) -> int:
+    """Remove up to so many spots of messages that are done or cancelled; bundles go with their last one."""
+    ended = rows.hold_ended(topic.number, before_ms, limit)
+    if ended:
+        going = {spot.key for spot in ended}
+        # Locked, so that of two that remove the last spots of a bundle one sees that they were the last.
+        others = {spot.bundle for spot in rows.hold_spots_of({spot.bundle for spot in ended}) if spot.key not in going}
+        rows.delete_spots(sorted(going))
+        _remove_bundles(rows, {spot.bundle for spot in ended} - others)
+    return len(ended)
+
+
+def _remove_bundles(rows: TimelineRows, numbers: Iterable[int]) -> None:
+    bundles = rows.bundles_by_number(numbers) if numbers else {}
+    ids: dict[int, dict[str, int]] = {}
+    for number, bundle in bundles.items():
+        if bundle.ids is not None:
+            for topic in _topics_of(rows, bundle):
+                ids.setdefault(topic, {}).update(dict.fromkeys(bundle.ids, number))
+    for topic, theirs in ids.items():
+        found = rows.message_ids(topic, list(theirs))
+        rows.delete_message_ids(topic, [id for id, (number, _) in found.items() if theirs[id] == number])
+    rows.delete_bundles(sorted(bundles))
+
+
+def _topics_of(rows: TimelineRows, bundle: Bundle) -> list[int]:
+    """The topics on which messages of a bundle may have had their ids: those whose leases failed may have moved."""
+    if not rows.attempts_of(bundle.number):
+        return [bundle.topic]
+    return [topic.number for topic in rows.topics()]
+
+
+def end_messages(rows: TimelineRows, topic: Topic, now_ms: int, limit: int, numbers: Iterator[int]) -> int:
+    """Take up to so many spots of a topic that is being deleted off the line, but none with an active lease."""
+    free = rows.hold_free(topic.number, now_ms, limit)
+    line = LineChanges(numbers)
+    for spot in free:
+        line.change(spot, spot.bits, partial(Spot.ended, now_ms=now_ms))
+    line.write(rows)
+    return len(free)
+
+
+def remove_topic(rows: TimelineRows, topic: Topic) -> bool:
+    """Forget a topic that is being deleted, if nothing of it is left; tells whether it was so."""
+    if rows.has_spots(topic.number):
+        return False
+    rows.remove_topic(topic.number)
+    return True

@@ -1,0 +1,91 @@
+-- topics: All topics.
+SELECT * FROM batchline_topics ORDER BY name;
+
+-- topic: The topic of a name.
+SELECT * FROM batchline_topics WHERE name = :name;
+
+-- write_topic: New rules.
+UPDATE batchline_topics
+SET max_ahead_us = :max_ahead_us, lease_us = :lease_us, longest_lease_us = :longest_lease_us,
+    max_attempts = :max_attempts, dead_letter = :dead_letter, rate_limit = :rate_limit
+WHERE number = :number;
+
+-- delete_topic: Mark a topic as one that is being deleted.
+UPDATE batchline_topics SET deleted_ms = :now_ms WHERE number = :topic AND deleted_ms IS NULL;
+
+-- remove_topic: Forget a topic.
+DELETE FROM batchline_topics WHERE number = :topic;
+
+-- remove_tallies: Forget the counts of a topic.
+DELETE FROM batchline_tallies WHERE topic = :topic;
+
+-- remove_slices: Forget the counts of a topic.
+DELETE FROM batchline_slices WHERE topic = :topic;
+
+-- remove_consumers: Forget the consumers of a topic.
+DELETE FROM batchline_consumers WHERE topic = :topic;
+
+-- remove_rates: Forget what producer groups have used of a topic.
+DELETE FROM batchline_rates WHERE topic = :topic;
+
+-- producer_group: The number of a producer group.
+SELECT number FROM batchline_producer_groups WHERE name = :name;
+
+-- producer_group_names: All of them; there are few.
+SELECT number, name FROM batchline_producer_groups;
+
+-- bundles_of_group: The bundles of a producer group, in order.
+SELECT number FROM batchline_bundles
+WHERE producer_group = :producer_group AND number >= :from_number ORDER BY number LIMIT :limit;
+
+-- due_in_segment: Spots on a stretch of one segment of the line, oldest first.
+SELECT at_ms, turn, bundle, number, size
+FROM batchline_spots
+WHERE topic = :topic AND segment = {segment} AND at_ms >= :from_ms AND at_ms <= :to_ms
+    AND (
+        at_ms > :after_ms OR turn > :after_turn
+        OR (turn = :after_turn AND (bundle > :after_bundle OR (bundle = :after_bundle AND number > :after_number)))
+    )
+    AND high_bucket >= :low_bucket AND low_bucket <= :high_bucket
+ORDER BY at_ms, turn, bundle, number LIMIT :limit;
+
+-- leased_spots: What a consumer holds.
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+FROM batchline_spots WHERE topic = :topic AND consumer = :consumer AND at_ms > :after_ms ORDER BY at_ms, turn, bundle, number;
+
+-- attempts_of: Leases that came to nothing, the oldest first.
+SELECT bundle, number, bits, attempt, ended_ms, consumer, ending, reason
+FROM batchline_attempts WHERE bundle = :bundle ORDER BY number;
+
+-- insert_tally: How a call changed the counts of slices.
+INSERT INTO batchline_tallies (topic, counts) VALUES (:topic, :counts);
+
+-- tallies: What was not summed yet.
+SELECT counts FROM batchline_tallies WHERE topic = :topic;
+
+-- slices: Sums.
+SELECT slice, count FROM batchline_slices WHERE topic = :topic AND slice >= :first AND slice < :last;
+
+-- count_spots: Messages that nobody holds, in a range of moments of one segment.
+SELECT SUM(size) FROM batchline_spots
+WHERE topic = :topic AND segment = {segment} AND at_ms >= :from_ms AND at_ms < :to_ms AND consumer IS NULL;
+
+-- leased_counts: Messages whose last lease ends in a range of moments.
+SELECT SUM(size) FROM batchline_spots
+WHERE topic = :topic AND consumer IS NOT NULL AND at_ms >= :from_ms AND at_ms < :to_ms;
+
+-- consumers: The consumers of a topic that were seen since a moment.
+SELECT consumer, seen_ms, drift_ms, messages_per_second
+FROM batchline_consumers WHERE topic = :topic AND seen_ms >= :since_ms ORDER BY consumer;
+
+-- delete_consumer: Forget a consumer.
+DELETE FROM batchline_consumers WHERE topic = :topic AND consumer = :consumer;
+
+-- forget_consumers: Forget consumers that nobody has seen since.
+DELETE FROM batchline_consumers WHERE seen_ms < :before_ms;
+
+-- brokers: The brokers that were seen since a moment.
+SELECT name, seen_ms, ahead_ms FROM batchline_brokers WHERE seen_ms >= :since_ms ORDER BY name;
+
+-- forget_brokers: Forget brokers that nobody has seen since.
+DELETE FROM batchline_brokers WHERE seen_ms < :before_ms;

@@ -1,0 +1,10 @@
+"""The tables of all stages in a SQL database."""
+
+from batchline.stores.sql_timeline import SqlTimelineRows
+from batchline.stores.sql_tracker import SqlTrackerRows
+
+__all__ = ["SqlRows"]
+
+
+class SqlRows(SqlTrackerRows, SqlTimelineRows):
+    """The tables of all stages, on one session."""

@@ -1,0 +1,133 @@
+-- There is one writer at a time: whoever writes holds everything.
+
+-- insert_topic: A new topic; nothing if the name is taken.
+INSERT INTO batchline_topics (
+    name, buckets, max_ahead_us, lease_us, longest_lease_us, max_attempts, dead_letter, rate_limit
+)
+VALUES (:name, :buckets, :max_ahead_us, :lease_us, :longest_lease_us, :max_attempts, :dead_letter, :rate_limit)
+ON CONFLICT DO NOTHING;
+
+-- insert_producer_group: A new producer group; nothing if it is known.
+INSERT INTO batchline_producer_groups (name) VALUES (:name) ON CONFLICT DO NOTHING;
+
+-- use_rate: What a producer group has used.
+SELECT used_up_to_us FROM batchline_rates WHERE topic = :topic AND producer_group = :producer_group;
+
+-- write_rate: Note that.
+INSERT INTO batchline_rates (topic, producer_group, used_up_to_us) VALUES (:topic, :producer_group, :used_up_to_us)
+ON CONFLICT (topic, producer_group) DO UPDATE SET used_up_to_us = excluded.used_up_to_us;
+
+-- insert_bundles: New bundles; nothing for a number that is taken.
+INSERT INTO batchline_bundles (number, topic, producer_group, created_ms, ids, content)
+VALUES (:number, :topic, :producer_group, :created_ms, :ids, :content)
+ON CONFLICT DO NOTHING;
+
+-- bundles_by_number: Bundles, with ids and bodies.
+SELECT number, topic, producer_group, created_ms, ids, content
+FROM batchline_bundles WHERE number IN (SELECT value FROM json_each(:numbers));
+
+-- owners_of: To whom bundles belong.
+SELECT number, producer_group FROM batchline_bundles
+WHERE number IN (SELECT value FROM json_each(:numbers));
+
+-- insert_message_ids: Chosen ids; nothing for one that is taken.
+INSERT INTO batchline_message_ids (topic, id, bundle, place) VALUES (:topic, :id, :bundle, :place)
+ON CONFLICT DO NOTHING;
+
+-- message_ids: Where messages with chosen ids are.
+SELECT id, bundle, place FROM batchline_message_ids
+WHERE topic = :topic AND id IN (SELECT value FROM json_each(:ids));
+
+-- delete_message_ids: Let ids be free again.
+DELETE FROM batchline_message_ids WHERE topic = :topic AND id IN (SELECT value FROM json_each(:ids));
+
+-- insert_spots: New spots.
+INSERT INTO batchline_spots (
+    bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, size
+)
+VALUES (
+    :bundle, :number, :topic, :segment, :at_ms, :turn, :bits, :low_bucket, :high_bucket, :version, :attempts,
+    :consumer, :size
+);
+
+-- write_spots: Spots as they are to be, each only if it is what it was.
+UPDATE batchline_spots
+SET topic = :topic, segment = :segment, at_ms = :at_ms, bits = :bits, low_bucket = :low_bucket,
+    high_bucket = :high_bucket, version = :version, attempts = :attempts, consumer = :consumer, size = :size
+WHERE bundle = :bundle AND number = :number AND version = :version_before AND bits = :bits_before;
+
+-- delete_spots: Forget spots.
+DELETE FROM batchline_spots WHERE bundle = :bundle AND number = :number;
+
+-- hold_due: Spots that are available.
+SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
+    s.attempts, s.consumer
+FROM json_each(:keys) AS q
+CROSS JOIN batchline_spots AS s ON s.bundle = q.value ->> 0 AND s.number = q.value ->> 1
+WHERE s.at_ms <= :now_ms AND s.segment >= 0;
+
+-- hold_spots: Spots.
+SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
+    s.attempts, s.consumer
+FROM json_each(:keys) AS q
+CROSS JOIN batchline_spots AS s ON s.bundle = q.value ->> 0 AND s.number = q.value ->> 1;
+
+-- spots_of: All spots of bundles.
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+FROM batchline_spots WHERE bundle IN (SELECT value FROM json_each(:bundles));
+
+-- hold_spots_of: All spots of bundles.
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+FROM batchline_spots WHERE bundle IN (SELECT value FROM json_each(:bundles));
+
+-- insert_attempts: Leases that came to nothing.
+INSERT INTO batchline_attempts (bundle, number, bits, attempt, ended_ms, consumer, ending, reason)
+VALUES (:bundle, :number, :bits, :attempt, :ended_ms, :consumer, :ending, :reason);
+
+-- hold_tallies: Notes to be summed.
+SELECT number, counts FROM batchline_tallies WHERE topic = :topic ORDER BY number LIMIT :limit;
+
+-- delete_tallies: Forget notes that were summed.
+DELETE FROM batchline_tallies WHERE topic = :topic AND number IN (SELECT value FROM json_each(:numbers));
+
+-- add_slices: Add to sums.
+INSERT INTO batchline_slices (topic, slice, count) VALUES (:topic, :slice, :count)
+ON CONFLICT (topic, slice) DO UPDATE SET count = count + excluded.count;
+
+-- spot_counts: Messages that nobody holds, by how far they are behind the beginning, of one segment.
+SELECT (at_ms - :from_ms) / :width_ms AS bin, SUM(size) AS count FROM batchline_spots
+WHERE topic = :topic AND segment = {segment} AND at_ms >= :from_ms AND at_ms < :to_ms AND consumer IS NULL
+GROUP BY bin;
+
+-- hold_ended: Spots off the line.
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+FROM batchline_spots WHERE topic = :topic AND segment = -1 AND at_ms < :before_ms
+ORDER BY at_ms LIMIT :limit;
+
+-- hold_free: Spots on the line that nobody holds.
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+FROM batchline_spots WHERE topic = :topic AND segment >= 0 AND (consumer IS NULL OR at_ms <= :now_ms)
+LIMIT :limit;
+
+-- has_spots: Whether anything of a topic is left.
+SELECT 1 FROM batchline_spots WHERE topic = :topic LIMIT 1;
+
+-- delete_bundles: Forget bundles.
+DELETE FROM batchline_bundles WHERE number IN (SELECT value FROM json_each(:numbers));
+
+-- delete_attempts: Forget the attempts of bundles.
+DELETE FROM batchline_attempts WHERE bundle IN (SELECT value FROM json_each(:numbers));
+
+-- write_consumer: Note that a consumer was seen; of its speed, the best is kept.
+INSERT INTO batchline_consumers (topic, consumer, seen_ms, drift_ms, messages_per_second)
+VALUES (:topic, :consumer, :seen_ms, :drift_ms, :messages_per_second)
+ON CONFLICT (topic, consumer) DO UPDATE
+SET seen_ms = excluded.seen_ms, drift_ms = excluded.drift_ms,
+    messages_per_second = max(messages_per_second, excluded.messages_per_second);
+
+-- database_ms: What the database's clock shows.
+SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER);
+
+-- write_broker: Note that a broker was seen.
+INSERT INTO batchline_brokers (name, seen_ms, ahead_ms) VALUES (:name, :seen_ms, :ahead_ms)
+ON CONFLICT (name) DO UPDATE SET seen_ms = excluded.seen_ms, ahead_ms = excluded.ahead_ms;
