@@ -4,45 +4,86 @@ Every stage stands alone; the names below are the library's public face.
 """
 
 from batchline.core.ack import AckOutcome, ItemError, SealOutcome
+from batchline.core.attendance import BrokerHealth, Subscription
 from batchline.core.batch import Batch, CloseReason, Verdict
 from batchline.core.batch_rules import BatchRules
 from batchline.core.batcher import EventTimeBatcher
 from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.fanout import FanoutStatus
+from batchline.core.future_load import Bin, Counts, Load
 from batchline.core.item_group import ItemGroup
 from batchline.core.measurement import Measurement
+from batchline.core.message import (
+    Attempt,
+    Lease,
+    LeasedMessage,
+    Message,
+    MessagePage,
+    NewMessage,
+    Outcome,
+    Upcoming,
+    lease_text,
+    read_lease,
+)
 from batchline.core.pack_rules import PackRules
 from batchline.core.packer import pack
 from batchline.core.parcel import Packed, Parcel
+from batchline.core.retry import RetryRules
+from batchline.core.topic import Topic
 from batchline.errors import BatchlineError
 from batchline.runtime.estimated_tracker import EstimatedTracker
+from batchline.runtime.expire import Expire
+from batchline.runtime.prune import Prune
+from batchline.runtime.rescue import Rescue
+from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
 from batchline.stores import Store, open_store
 from batchline.stores.redis.estimates import EstimateStore
 
 __all__ = [
     "AckOutcome",
+    "Attempt",
     "Batch",
     "BatchRules",
     "BatchlineError",
+    "Bin",
+    "BrokerHealth",
     "CloseReason",
+    "Counts",
     "EstimateStore",
     "EstimatedTracker",
     "EventTimeBatcher",
+    "Expire",
     "ExpiryRules",
     "FanoutStatus",
     "ItemError",
     "ItemGroup",
+    "Lease",
+    "LeasedMessage",
+    "Load",
     "Measurement",
+    "Message",
+    "MessagePage",
+    "NewMessage",
+    "Outcome",
     "PackRules",
     "Packed",
     "Parcel",
+    "Prune",
+    "Rescue",
+    "RetryRules",
     "SealOutcome",
     "Store",
+    "Subscription",
+    "Timeline",
+    "Topic",
     "Tracker",
+    "Upcoming",
     "Verdict",
+    "lease_text",
     "open_store",
     "pack",
+    "read_lease",
 ]
 
 __version__ = "0.1.0"

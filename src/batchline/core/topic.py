@@ -69,6 +69,10 @@ class Topic:
         if self.dead_letter is not None and check_name("the dead-letter topic", self.dead_letter) == self.name:
             raise InvalidRules(f"a topic cannot be its own dead-letter topic, got {self.name!r}")
 
+    def is_exhausted(self, attempts: int) -> bool:
+        """Whether a message that was leased so many times may not be leased again."""
+        return self.max_attempts is not None and attempts >= self.max_attempts
+
     def lease_ms(self, duration: timedelta | None) -> int:
         """The length of a lease in milliseconds: the one asked for, if the topic allows it."""
         if duration is None:

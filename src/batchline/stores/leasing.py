@@ -16,6 +16,7 @@ from batchline.stores.timeline_rows import BEFORE_ALL, Due, Key, Stretch, Timeli
 
 __all__ = [
     "Leasing",
+    "bury_expired",
     "done_leases",
     "extend_leases",
     "held_messages",
@@ -28,6 +29,8 @@ __all__ = [
 
 #: Spots that are asked for first, whatever the limit: most have many messages, and then a few are enough.
 FIRST_SPOTS: Final = 8
+#: What the history says of a lease that ended by itself.
+RAN_OUT: Final = "the lease ran out"
 
 
 @dataclass(slots=True)
@@ -75,9 +78,7 @@ def _covers(buckets: range, spot: Spot) -> bool:
 
 def lease_messages(rows: TimelineRows, leasing: Leasing, numbers: Iterator[int]) -> list[LeasedMessage]:
     """Lease messages that are available, the oldest first; those that were leased too often are buried instead."""
-    if leasing.topic.dead_letter is not None:
-        buried = rows.topic(leasing.topic.dead_letter)
-        leasing.dead_letter = None if buried is None or buried.deleted else buried
+    leasing.dead_letter = _dead_letter(rows, leasing.topic)
     line = LineChanges(numbers)
     after, ask = BEFORE_ALL, min(leasing.limit, FIRST_SPOTS + leasing.limit // 8)
     while leasing.missing:
@@ -116,9 +117,9 @@ def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, spots: Itera
         if not mask:
             continue
         if spot.consumer is not None:
-            line.note_attempt(spot, mask, spot.at_ms, "lost", "the lease ran out")
-        if leasing.dead_letter is not None and spot.attempts >= (leasing.topic.max_attempts or 0):
-            _bury(rows, leasing, line, spot, bundle, mask)
+            line.note_attempt(spot, mask, spot.at_ms, "lost", RAN_OUT)
+        if leasing.dead_letter is not None and leasing.topic.is_exhausted(spot.attempts):
+            _bury(rows, line, leasing.topic, leasing.dead_letter, spot, bundle, mask, leasing.now_ms)
         else:
             _take(leasing, line, spot, bundle, mask, owners[bundle.producer_group])
 
@@ -139,20 +140,49 @@ def _leased_messages(topic: str, spot: Spot, bundle: Bundle, owner: str, at_ms: 
         yield LeasedMessage(id, bundle.bodies[place], lease, spot.attempts, owner, at_ms)
 
 
-def _bury(rows: TimelineRows, leasing: Leasing, line: LineChanges, spot: Spot, bundle: Bundle, mask: int) -> None:
+def _dead_letter(rows: TimelineRows, topic: Topic) -> Topic | None:
+    """The dead-letter topic, if there is one that takes messages."""
+    found = None if topic.dead_letter is None else rows.topic(topic.dead_letter)
+    return None if found is None or found.deleted else found
+
+
+def bury_expired(rows: TimelineRows, topic: Topic, now_ms: int, limit: int, numbers: Iterator[int]) -> int:
+    """Bury messages whose last allowed lease has run out; tells how many spots there were."""
+    dead = _dead_letter(rows, topic)
+    if dead is None or topic.max_attempts is None:
+        return 0
+    line = LineChanges(numbers)
+    spots = rows.hold_exhausted(topic.number, topic.max_attempts, now_ms, limit)
+    bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
+    for spot in spots:
+        line.note_attempt(spot, spot.bits, spot.at_ms, "lost", RAN_OUT)
+        _bury(rows, line, topic, dead, spot, bundles[spot.bundle], spot.bits, now_ms)
+    line.write(rows)
+    return len(spots)
+
+
+def _bury(
+    rows: TimelineRows,
+    line: LineChanges,
+    topic: Topic,
+    dead: Topic,
+    spot: Spot,
+    bundle: Bundle,
+    mask: int,
+    now_ms: int,
+) -> None:
     """Move messages that were leased too often to the dead-letter topic, ids and history with them."""
-    dead = leasing.dead_letter or leasing.topic
     buckets = {place: bucket_of(bundle.id_of(place), dead.buckets) for place in indexes_of(mask)}
     segments: dict[int, list[int]] = {}
     for place, bucket in buckets.items():
         segments.setdefault(segment_of(bucket, dead.buckets), []).append(place)
     for segment, places in segments.items():
         inside = [buckets[place] for place in places]
-        become = partial(Spot.buried, topic=dead.number, segment=segment, buckets=inside, now_ms=leasing.now_ms)
+        become = partial(Spot.buried, topic=dead.number, segment=segment, buckets=inside, now_ms=now_ms)
         line.change(spot, mask_of(places), become)
     if bundle.ids is not None:
         ids = {bundle.ids[place]: place for place in buckets}
-        rows.delete_message_ids(leasing.topic.number, list(ids))
+        rows.delete_message_ids(topic.number, list(ids))
         # An id that is taken there stays with the message that has it; this one is leased, and not found by its id.
         rows.insert_message_ids(dead.number, sorted((id, bundle.number, place) for id, place in ids.items()))
 
@@ -169,7 +199,7 @@ def lease_one_message(
     owner = rows.producer_group_names([bundle.producer_group])[bundle.producer_group]
     line, mask = LineChanges(numbers), 1 << place[1]
     if spot.consumer is not None:
-        line.note_attempt(spot, mask, spot.at_ms, "lost", "the lease ran out")
+        line.note_attempt(spot, mask, spot.at_ms, "lost", RAN_OUT)
     _take(leasing, line, spot, bundle, mask, owner)
     line.write(rows)
     return leasing.found[0]

@@ -195,6 +195,11 @@ class MemoryTimelineRows:
         later = (spot for spot in found if spot.at_ms > after_ms)
         return sorted(later, key=lambda spot: (spot.at_ms, spot.turn, spot.bundle, spot.number))
 
+    def hold_exhausted(self, topic: int, max_attempts: int, now_ms: int, limit: int) -> list[Spot]:
+        """Spots whose lease ran out after so many attempts."""
+        leased = (spot for spot in self._spots() if spot.topic == topic and spot.consumer is not None)
+        return [spot for spot in leased if spot.at_ms <= now_ms and spot.attempts >= max_attempts][:limit]
+
     def insert_attempts(self, attempts: Sequence[TriedSpot]) -> None:
         """Note leases that came to nothing."""
         for one in attempts:

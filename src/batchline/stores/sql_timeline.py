@@ -182,6 +182,11 @@ class SqlTimelineRows:
         found = self._session.rows("leased_spots", topic=topic, consumer=consumer, after_ms=after_ms)
         return [_spot(row) for row in found]
 
+    def hold_exhausted(self, topic: int, max_attempts: int, now_ms: int, limit: int) -> list[Spot]:
+        """Spots whose lease ran out after so many attempts, locked."""
+        values = {"topic": topic, "max_attempts": max_attempts, "now_ms": now_ms, "limit": limit}
+        return [_spot(row) for row in self._session.rows("hold_exhausted", **values)]
+
     def insert_attempts(self, attempts: Sequence[TriedSpot]) -> None:
         """Note leases that came to nothing."""
         if attempts:

@@ -178,6 +178,9 @@ class TimelineRows(Protocol):
     def leased_spots(self, topic: int, consumer: str, after_ms: int) -> list[Spot]:
         """The spots that a consumer holds, at moments after this one."""
 
+    def hold_exhausted(self, topic: int, max_attempts: int, now_ms: int, limit: int) -> list[Spot]:
+        """Spots whose lease ran out after so many attempts, locked; one that somebody else has locked is left out."""
+
     def insert_attempts(self, attempts: Sequence[TriedSpot]) -> None:
         """Note leases that came to nothing."""
 

@@ -97,6 +97,12 @@ FROM JSON_TABLE(:bundles, '$[*]' COLUMNS (bundle BIGINT PATH '$')) AS q
 STRAIGHT_JOIN batchline_spots AS s ON s.bundle = q.bundle
 FOR UPDATE;
 
+-- hold_exhausted: Spots whose lease ran out after so many attempts, locked until the transaction ends, without waiting.
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+FROM batchline_spots
+WHERE topic = :topic AND consumer IS NOT NULL AND at_ms <= :now_ms AND attempts >= :max_attempts
+LIMIT :limit FOR UPDATE SKIP LOCKED;
+
 -- insert_attempts: Leases that came to nothing.
 INSERT INTO batchline_attempts (bundle, number, bits, attempt, ended_ms, consumer, ending, reason)
 VALUES (:bundle, :number, :bits, :attempt, :ended_ms, :consumer, :ending, :reason);

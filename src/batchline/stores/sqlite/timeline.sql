@@ -80,6 +80,12 @@ FROM batchline_spots WHERE bundle IN (SELECT value FROM json_each(:bundles));
 SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
 FROM batchline_spots WHERE bundle IN (SELECT value FROM json_each(:bundles));
 
+-- hold_exhausted: Spots whose lease ran out after so many attempts.
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+FROM batchline_spots
+WHERE topic = :topic AND consumer IS NOT NULL AND at_ms <= :now_ms AND attempts >= :max_attempts
+LIMIT :limit;
+
 -- insert_attempts: Leases that came to nothing.
 INSERT INTO batchline_attempts (bundle, number, bits, attempt, ended_ms, consumer, ending, reason)
 VALUES (:bundle, :number, :bits, :attempt, :ended_ms, :consumer, :ending, :reason);

@@ -1,0 +1,36 @@
+"""Gives up what nobody has been heard of for too long: fanouts, consumers, brokers."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from batchline.core.expiry_rules import ExpiryRules
+from batchline.core.topic import span_ms
+from batchline.runtime.clock import now_us
+from batchline.runtime.tracker import Tracker
+from batchline.stores.store import Rows, Store
+
+__all__ = ["Expire"]
+
+#: How long the rows of consumers and brokers that are gone are kept, for people to look at.
+KEPT_FOR: Final = timedelta(days=1)
+
+
+class Expire:
+    """Any number of processes may run it on one store."""
+
+    def __init__(self, store: Store, *, expiry: ExpiryRules | None = None, clock: Callable[[], int] = now_us):
+        self._store = store
+        self._tracker = Tracker(store, expiry=expiry, clock=clock)
+        self._now_us = clock
+
+    def run_once(self) -> bool:
+        """One step; tells whether there is more to do."""
+        now_ms = self._now_us() // 1_000
+
+        def forget(rows: Rows) -> None:
+            rows.forget_consumers(now_ms - span_ms(KEPT_FOR))
+            rows.forget_brokers(rows.database_ms(now_ms) - span_ms(KEPT_FOR))
+
+        self._store.transact(forget)
+        return self._tracker.expire_due().more

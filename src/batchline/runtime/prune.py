@@ -1,0 +1,49 @@
+"""Removes what is done or cancelled, in bounded steps, and sums the notes that counts are made of."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import count
+from typing import Final
+
+from batchline.core.moment import check_span
+from batchline.core.topic import Topic, span_ms
+from batchline.runtime.clock import now_us
+from batchline.runtime.fresh_numbers import fresh_number
+from batchline.stores.pruning import end_messages, prune_ended, remove_topic
+from batchline.stores.store import Store
+
+__all__ = ["Prune"]
+
+#: Spots, and notes, that one step takes on for each topic.
+AT_ONCE: Final = 500
+
+
+class Prune:
+    """Any number of processes may run it on one store."""
+
+    def __init__(self, store: Store, *, keep: timedelta = timedelta(0), clock: Callable[[], int] = now_us):
+        """Ids of messages that are done are kept for so long: until then, creating them again changes nothing."""
+        check_span("keep", keep, 0)
+        self._store = store
+        self._keep_ms = span_ms(keep)
+        self._now_us = clock
+
+    def run_once(self) -> bool:
+        """One step on each topic; tells whether there is more to do."""
+        topics = self._store.read(lambda rows: rows.topics())
+        return any([self._step(topic, self._now_us() // 1_000) for topic in topics])
+
+    def _step(self, topic: Topic, now_ms: int) -> bool:
+        # A moment later, so that what ended at this very moment goes as well.
+        before_ms = now_ms + 1 - self._keep_ms
+        removed = self._store.transact(lambda rows: prune_ended(rows, topic, before_ms, AT_ONCE))
+        folded = self._store.transact(lambda rows: rows.fold_tallies(topic.number, AT_ONCE))
+        more = removed == AT_ONCE or folded == AT_ONCE
+        return self._delete(topic, now_ms) or more if topic.deleted else more
+
+    def _delete(self, topic: Topic, now_ms: int) -> bool:
+        """A step on the way of a topic that is being deleted."""
+        first = fresh_number(now_ms, AT_ONCE)
+        ended = self._store.transact(lambda rows: end_messages(rows, topic, now_ms, AT_ONCE, count(first)))
+        gone = not ended and self._store.transact(lambda rows: remove_topic(rows, topic))
+        return bool(ended) and not gone

@@ -1,0 +1,33 @@
+"""Takes messages whose last allowed lease ran out to the dead-letter topic, also when nobody asks for messages."""
+
+from collections.abc import Callable
+from itertools import count
+from typing import Final
+
+from batchline.core.topic import Topic
+from batchline.runtime.clock import now_us
+from batchline.runtime.fresh_numbers import fresh_number
+from batchline.stores.leasing import bury_expired
+from batchline.stores.store import Store
+
+__all__ = ["Rescue"]
+
+AT_ONCE: Final = 500
+
+
+class Rescue:
+    """Any number of processes may run it on one store."""
+
+    def __init__(self, store: Store, *, clock: Callable[[], int] = now_us):
+        self._store = store
+        self._now_us = clock
+
+    def run_once(self) -> bool:
+        """One step on each topic with a limit of attempts; tells whether there is more to do."""
+        topics = self._store.read(lambda rows: rows.topics())
+        return any([self._step(topic) for topic in topics if topic.max_attempts is not None and not topic.deleted])
+
+    def _step(self, topic: Topic) -> bool:
+        now_ms = self._now_us() // 1_000
+        first = fresh_number(now_ms, 64 * AT_ONCE)
+        return self._store.transact(lambda rows: bury_expired(rows, topic, now_ms, AT_ONCE, count(first))) == AT_ONCE
