@@ -31,7 +31,8 @@ class Prune:
     def run_once(self) -> bool:
         """One step on each topic; tells whether there is more to do."""
         topics = self._store.read(lambda rows: rows.topics())
-        return any([self._step(topic, self._now_us() // 1_000) for topic in topics])
+        steps = [self._step(topic, self._now_us() // 1_000) for topic in topics]
+        return any(steps)
 
     def _step(self, topic: Topic, now_ms: int) -> bool:
         # A moment later, so that what ended at this very moment goes as well.

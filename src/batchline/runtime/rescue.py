@@ -25,7 +25,8 @@ class Rescue:
     def run_once(self) -> bool:
         """One step on each topic with a limit of attempts; tells whether there is more to do."""
         topics = self._store.read(lambda rows: rows.topics())
-        return any([self._step(topic) for topic in topics if topic.max_attempts is not None and not topic.deleted])
+        steps = [self._step(topic) for topic in topics if topic.max_attempts is not None and not topic.deleted]
+        return any(steps)
 
     def _step(self, topic: Topic) -> bool:
         now_ms = self._now_us() // 1_000
