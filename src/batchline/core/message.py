@@ -37,6 +37,7 @@ __all__ = [
     "Upcoming",
     "bucket_of",
     "check_at",
+    "check_body",
     "check_id",
     "check_leases",
     "check_messages",

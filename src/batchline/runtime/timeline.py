@@ -30,9 +30,9 @@ from batchline.core.spot import segments_of
 from batchline.core.topic import Topic, span_ms
 from batchline.errors import Degraded, InvalidCount, InvalidInput, StoreUnavailable, shown
 from batchline.runtime.clock import now_us
-from batchline.runtime.fresh_numbers import fresh_number
 from batchline.stores.attending import attend_broker, attend_consumer
 from batchline.stores.counting import count_messages, future_load
+from batchline.stores.fresh_numbers import fresh_number
 from batchline.stores.leasing import (
     Leasing,
     done_leases,
@@ -53,7 +53,8 @@ from batchline.stores.owning import (
     owned_messages,
     read_message,
 )
-from batchline.stores.store import Rows, Store
+from batchline.stores.rows import Rows
+from batchline.stores.store import Store
 from batchline.stores.timeline_rows import ConsumerRow, Stretch
 from batchline.stores.topics import create_topic, delete_topic, known_topic, live_topic, update_topic
 
@@ -140,7 +141,7 @@ class Timeline:
         self._check_clock()
         outcomes: list[Outcome] = []
         for part in _parts(checked, lambda message: len(message.body)):
-            outcomes += self._create(Creation(topic, producer_group, part, moment_us, 0))
+            outcomes += self._create(Creation(topic, producer_group, part, moment_us))
         return outcomes
 
     def _create(self, creation: Creation) -> list[Outcome]:

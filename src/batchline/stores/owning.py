@@ -55,8 +55,6 @@ class Creation:
     producer_group: str
     messages: Sequence[CheckedMessage]
     now_us: int
-    #: The first of the fresh numbers it may use.
-    number: int
 
     @property
     def now_ms(self) -> int:

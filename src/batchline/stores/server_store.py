@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 from batchline.core.ack import Asked
 from batchline.stores.address import Address
 from batchline.stores.connections import Driver, pool
+from batchline.stores.rows import Rows
 from batchline.stores.sql_rows import SqlRows
 from batchline.stores.sql_session import SqlSession
 from batchline.stores.sql_tracker import ack_parameters, acked
-from batchline.stores.store import Rows, Store
+from batchline.stores.store import Store
 from batchline.stores.tracking import Finished
 
 __all__ = ["ServerStore"]
