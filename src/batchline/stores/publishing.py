@@ -4,8 +4,8 @@ from itertools import count
 
 from batchline.core.fanout import Fanout
 from batchline.core.message import CheckedMessage
-from batchline.core.moment import span_us
 from batchline.core.on_complete import OnComplete, read_on_complete
+from batchline.core.topic import span_ms
 from batchline.stores.fresh_numbers import fresh_number
 from batchline.stores.owning import Creation, NumbersTaken, create_messages
 from batchline.stores.rows import Rows
@@ -31,9 +31,7 @@ def _publish(rows: Rows, message: OnComplete, id: str, now_us: int) -> str:
     topic = rows.topic(message.topic)
     if topic is None or topic.deleted:
         return "unknown"
-    # Rounded up, as every moment is: not before it.
-    at_ms = -(-(now_us + span_us(message.after)) // 1_000)
-    checked = CheckedMessage(id, at_ms, message.body, 0)
+    checked = CheckedMessage(id, now_us // 1_000 + span_ms(message.after), message.body, 0)
     while True:
         creation = Creation(message.topic, message.producer_group, [checked], now_us)
         try:
