@@ -3,11 +3,12 @@
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from batchline.core.item_group import indexes_of
-from batchline.core.message import BUNDLE_SIZE, CheckedMessage, bucket_of, made_id
-from batchline.core.spot import Spot, mask_of, segment_of
+from batchline.core.message import BUNDLE_SIZE, CheckedMessages, bucket_of, made_id, made_ids
+from batchline.core.spot import SEGMENTS, Spot
+from batchline.core.topic import Topic
 
 __all__ = ["LARGEST_BUNDLE", "Bundle", "Draft", "draft_bundles", "narrowed", "unpack_bundle"]
 
@@ -26,6 +27,10 @@ class Bundle:
     #: The ids that were chosen; None if they were made.
     ids: tuple[str, ...] | None
     bodies: tuple[bytes, ...]
+
+    def all_ids(self) -> Sequence[str]:
+        """The ids of its messages, by place."""
+        return made_ids(self.number, len(self.bodies)) if self.ids is None else self.ids
 
     def id_of(self, place: int) -> str:
         """The id of one of its messages."""
@@ -57,76 +62,81 @@ def narrowed(spot: Spot, bundle: Bundle, buckets: int) -> Spot:
     return spot._replace(low_bucket=min(inside), high_bucket=max(inside))
 
 
+class Stand(NamedTuple):
+    """Messages of a bundle that are to stand together: a bit for each, and between which buckets they are."""
+
+    bits: int
+    low_bucket: int
+    high_bucket: int
+
+
 @dataclass(slots=True)
 class Draft:
     """A bundle to be created, and where its messages are to stand."""
 
     bundle: Bundle
     #: Of each of its messages, the index in the call.
-    indexes: list[int]
-    #: Its messages by (segment, at, turn), each by place and bucket.
-    stands: dict[tuple[int, int, int], list[tuple[int, int]]]
+    indexes: Sequence[int]
+    #: By segment, moment and turn.
+    stands: dict[tuple[int, int, int], Stand]
 
     def spots(self, kept: int, numbers: Iterator[int]) -> list[Spot]:
         """Its spots, with those messages only whose bits are in `kept`."""
-        found = []
-        for (segment, at_ms, turn), members in self.stands.items():
-            inside = [member for member in members if kept >> member[0] & 1]
-            if inside:
-                found.append(self._spot(segment, at_ms, turn, inside, next(numbers)))
-        return found
-
-    def _spot(self, segment: int, at_ms: int, turn: int, members: list[tuple[int, int]], number: int) -> Spot:
-        bits = mask_of([place for place, _ in members])
-        low, high = members[0][1], members[-1][1]
-        return Spot(self.bundle.number, number, self.bundle.topic, segment, at_ms, turn, bits, low, high, 1, 0, None)
+        bundle = self.bundle
+        return [
+            Spot(bundle.number, next(numbers), bundle.topic, *key, stand.bits & kept, *stand[1:], 1, 0, None)
+            for key, stand in self.stands.items()
+            if stand.bits & kept
+        ]
 
 
 def draft_bundles(
-    messages: Sequence[CheckedMessage],
-    topic: int,
+    messages: CheckedMessages,
+    wanted: Sequence[int],
+    topic: Topic,
     producer_group: int,
-    buckets: int,
     now_ms: int,
     numbers: Iterator[int],
 ) -> list[Draft]:
-    """Bundle messages: neighbours in their buckets together, those without an id of their own as they come."""
-    bucket = {index: bucket_of(message.id, buckets) for index, message in enumerate(messages) if message.id}
-    chosen = sorted(bucket, key=lambda index: bucket[index])
-    made = [index for index, message in enumerate(messages) if not message.id]
+    """Bundle the messages wanted: neighbours in their buckets together, those whose ids are made as they come."""
+    ids, bodies, buckets = messages.ids, messages.bodies, topic.buckets
+    bucket = {index: bucket_of(ids[index], buckets) for index in wanted if ids[index]}
     drafts = []
-    for ours, indexes in ((False, chosen), (True, made)):
-        for part in _parts(indexes, messages):
-            ids = None if ours else tuple(messages[index].id for index in part)
-            bodies = tuple(messages[index].body for index in part)
-            bundle = Bundle(next(numbers), topic, producer_group, now_ms, ids, bodies)
-            if ours:
-                bucket |= dict.fromkeys(part, bucket_of(bundle.id_of(0), buckets))
-            drafts.append(_draft(bundle, part, messages, bucket, buckets))
+    for part in _parts(sorted(bucket, key=bucket.__getitem__), bodies):
+        chosen = tuple(ids[index] for index in part)
+        bundle = Bundle(next(numbers), topic.number, producer_group, now_ms, chosen, tuple(bodies[i] for i in part))
+        drafts.append(Draft(bundle, part, _stands(part, messages, [bucket[index] for index in part], buckets)))
+    made = [index for index in wanted if not ids[index]] if bucket else wanted
+    for part in _parts(made, bodies):
+        bundle = Bundle(next(numbers), topic.number, producer_group, now_ms, None, tuple(bodies[i] for i in part))
+        shared = bucket_of(bundle.id_of(0), buckets)
+        drafts.append(Draft(bundle, part, _stands(part, messages, [shared] * len(part), buckets)))
     return drafts
 
 
-def _draft(
-    bundle: Bundle, part: list[int], messages: Sequence[CheckedMessage], bucket: dict[int, int], buckets: int
-) -> Draft:
-    stands: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
-    for place, index in enumerate(part):
-        message, its_bucket = messages[index], bucket[index]
-        key = (segment_of(its_bucket, buckets), message.at_ms, message.turn)
-        stands.setdefault(key, []).append((place, its_bucket))
-    return Draft(bundle, part, stands)
+def _stands(
+    part: Sequence[int], messages: CheckedMessages, inside: list[int], buckets: int
+) -> dict[tuple[int, int, int], Stand]:
+    moments, turns = messages.at_ms, messages.turns
+    stands: dict[tuple[int, int, int], Stand] = {}
+    for place, (index, bucket) in enumerate(zip(part, inside, strict=True)):
+        key = (bucket * SEGMENTS // buckets, moments[index], turns[index])
+        before = stands.get(key)
+        if before is None:
+            stands[key] = Stand(1 << place, bucket, bucket)
+        else:  # their buckets come in order
+            stands[key] = Stand(before.bits | 1 << place, before.low_bucket, bucket)
+    return stands
 
 
-def _parts(indexes: Sequence[int], messages: Sequence[CheckedMessage]) -> Iterator[list[int]]:
+def _parts(indexes: Sequence[int], bodies: Sequence[bytes]) -> Iterator[Sequence[int]]:
     """Pieces of at most 64 messages, and of at most so many bytes."""
-    part: list[int] = []
-    size = 0
-    for index in indexes:
-        length = len(messages[index].body)
-        if part and (len(part) == BUNDLE_SIZE or size + length > LARGEST_BUNDLE):
-            yield part
-            part, size = [], 0
-        part.append(index)
+    begin, size = 0, 0
+    for place, index in enumerate(indexes):
+        length = len(bodies[index])
+        if place > begin and (place - begin == BUNDLE_SIZE or size + length > LARGEST_BUNDLE):
+            yield indexes[begin:place]
+            begin, size = place, 0
         size += length
-    if part:
-        yield part
+    if begin < len(indexes):
+        yield indexes[begin:]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import count, islice
+from itertools import count
 from typing import Any, Final, TypeVar
 
 from batchline.core.attendance import BrokerHealth, Subscription
@@ -128,7 +128,7 @@ class Timeline:
 
     # --- producers ---
 
-    def create(self, topic: str, messages: Iterable[NewMessage], *, producer_group: str) -> list[Outcome]:
+    def create(self, topic: str, messages: Iterable[NewMessage | bytes], *, producer_group: str) -> list[Outcome]:
         """Put messages on the line; when it returns they are stored. The outcomes are in the messages' order.
 
         A message that is there already, with the same owner and body, `exists`: so a call can be repeated, if its
@@ -140,16 +140,17 @@ class Timeline:
         checked = check_messages(messages, moment_us // 1_000)
         self._check_clock()
         outcomes: list[Outcome] = []
-        for part in _parts(checked, lambda message: len(message.body)):
-            outcomes += self._create(Creation(topic, producer_group, part, moment_us))
+        for begin, end in _cuts([len(body) for body in checked.bodies]):
+            outcomes += self._create(Creation(topic, producer_group, checked.part(begin, end), moment_us))
         return outcomes
 
     def _create(self, creation: Creation) -> list[Outcome]:
         for _ in range(TRIES):
-            first = fresh_number(creation.now_ms, 2 * len(creation.messages))
+            first = fresh_number(creation.now_ms, 2 * len(creation.messages.ids))
 
             def create(rows: Rows, first: int = first) -> list[Outcome]:
-                return create_messages(rows, live_topic(rows, creation.topic), creation, count(first))
+                topic, owner = live_topic(rows, creation.topic), rows.producer_group(creation.producer_group)
+                return create_messages(rows, topic, owner, creation, count(first))
 
             try:
                 return self._store.transact(create)
@@ -163,7 +164,7 @@ class Timeline:
         checked = {check_id(id): check_at("the moment of a message", at) for id, at in moments.items()}
         self._check_clock()
 
-        def move(part: list[tuple[str, int]]) -> list[Outcome]:
+        def move(part: Sequence[tuple[str, int]]) -> list[Outcome]:
             return self._change(
                 3 * len(part),
                 lambda rows, now_ms, numbers: move_messages(
@@ -179,7 +180,7 @@ class Timeline:
         checked = [check_id(id) for id in _not_text(ids, "ids")]
         self._check_clock()
 
-        def cancel(part: list[str]) -> list[Outcome]:
+        def cancel(part: Sequence[str]) -> list[Outcome]:
             return self._change(
                 3 * len(part),
                 lambda rows, now_ms, numbers: cancel_messages(
@@ -441,20 +442,21 @@ def _stretch(topic: Topic, buckets: range, to_ms: int) -> Stretch:
     return Stretch(topic.number, segments, buckets, 0, to_ms)
 
 
-def _parts(items: Sequence[T], size: Callable[[T], int] = lambda _: 0) -> Iterator[list[T]]:
+def _cuts(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Where to cut what one transaction alone cannot take on: from where on, up to before where."""
+    begin, size = 0, 0
+    for place, length in enumerate(sizes):
+        if place > begin and (place - begin == MESSAGES_AT_ONCE or size + length > BYTES_AT_ONCE):
+            yield begin, place
+            begin, size = place, 0
+        size += length
+    if begin < len(sizes):
+        yield begin, len(sizes)
+
+
+def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """Pieces that one transaction takes on."""
-    rest = iter(items)
-    part = list(islice(rest, 1))
-    room = BYTES_AT_ONCE - sum(map(size, part))
-    for item in rest:
-        length = size(item)
-        if len(part) == MESSAGES_AT_ONCE or length > room:
-            yield part
-            part, room = [], BYTES_AT_ONCE
-        part.append(item)
-        room -= length
-    if part:
-        yield part
+    return (items[begin:end] for begin, end in _cuts([0] * len(items)))
 
 
 def _not_text(values: Iterable[T], what: str) -> Iterable[T]:

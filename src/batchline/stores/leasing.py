@@ -12,7 +12,7 @@ from batchline.core.spot import Spot, mask_of, segment_of, segments_of
 from batchline.core.topic import Topic, span_ms
 from batchline.stores.line import LineChanges
 from batchline.stores.owning import find_places, spot_with
-from batchline.stores.timeline_rows import BEFORE_ALL, Due, Key, Stretch, TimelineRows
+from batchline.stores.timeline_rows import BEFORE_ALL, Due, Key, Offer, Stretch, TimelineRows
 
 __all__ = [
     "Leasing",
@@ -105,14 +105,8 @@ def _enough(due: Sequence[Due], missing: int) -> list[Due]:
     return chosen
 
 
-def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, spots: Iterable[Spot]) -> None:
-    ordered = sorted(spots, key=lambda spot: (spot.at_ms, spot.turn, spot.bundle, spot.number))
-    if not ordered:
-        return
-    bundles = rows.bundles_by_number({spot.bundle for spot in ordered})
-    owners = rows.producer_group_names({bundle.producer_group for bundle in bundles.values()})
-    for spot in ordered:
-        bundle = bundles[spot.bundle]
+def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, offers: Iterable[Offer]) -> None:
+    for spot, bundle, owner in sorted(offers, key=_order):
         mask = leasing.wanted(spot, bundle)
         if not mask:
             continue
@@ -121,7 +115,12 @@ def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, spots: Itera
         if leasing.dead_letter is not None and leasing.topic.is_exhausted(spot.attempts):
             _bury(rows, line, leasing.topic, leasing.dead_letter, spot, bundle, mask, leasing.now_ms)
         else:
-            _take(leasing, line, spot, bundle, mask, owners[bundle.producer_group])
+            _take(leasing, line, spot, bundle, mask, owner)
+
+
+def _order(offer: Offer) -> tuple[int, int, int, int]:
+    spot = offer.spot
+    return spot.at_ms, spot.turn, spot.bundle, spot.number
 
 
 def _take(leasing: Leasing, line: LineChanges, spot: Spot, bundle: Bundle, mask: int, owner: str) -> None:
@@ -134,10 +133,12 @@ def _take(leasing: Leasing, line: LineChanges, spot: Spot, bundle: Bundle, mask:
 
 
 def _leased_messages(topic: str, spot: Spot, bundle: Bundle, owner: str, at_ms: int) -> Iterator[LeasedMessage]:
+    ids, bodies, attempts = bundle.all_ids(), bundle.bodies, spot.attempts
+    version, consumer, until_ms, number, key = spot.version, spot.consumer or "", spot.at_ms, spot.bundle, spot.number
     for place in indexes_of(spot.bits):
-        id = bundle.id_of(place)
-        lease = Lease(topic, id, spot.version, spot.consumer or "", spot.at_ms, spot.bundle, spot.number, place)
-        yield LeasedMessage(id, bundle.bodies[place], lease, spot.attempts, owner, at_ms)
+        id = ids[place]
+        lease = Lease(topic, id, version, consumer, until_ms, number, key, place)
+        yield LeasedMessage(id, bodies[place], lease, attempts, owner, at_ms)
 
 
 def _dead_letter(rows: TimelineRows, topic: Topic) -> Topic | None:

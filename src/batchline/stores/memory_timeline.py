@@ -10,7 +10,7 @@ from batchline.core.spot import ENDED, Spot
 from batchline.core.topic import Topic
 from batchline.errors import StoreError
 from batchline.stores.memory_tables import MemoryTables
-from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, Due, Key, SpotChange, Stretch, TriedSpot
+from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, Due, Key, Offer, SpotChange, Stretch, TriedSpot
 
 __all__ = ["MemoryTimelineRows"]
 
@@ -172,9 +172,11 @@ class MemoryTimelineRows:
         )
         return sorted(one for one in found if one[:4] > after[:4])[:limit]
 
-    def hold_due(self, keys: Sequence[Key], now_ms: int) -> list[Spot]:
+    def hold_due(self, keys: Sequence[Key], now_ms: int) -> list[Offer]:
         """Those of these spots that are available."""
-        return [spot for spot in self.hold_spots(keys).values() if spot.is_available(now_ms)]
+        owners = {number: name for name, number in self._tables.producer_groups.items()}
+        found = ((spot, self._tables.bundles[spot.bundle]) for spot in self.hold_spots(keys).values())
+        return [Offer(*one, owners[one[1].producer_group]) for one in found if one[0].is_available(now_ms)]
 
     def hold_spots(self, keys: Sequence[Key]) -> dict[Key, Spot]:
         """These spots."""

@@ -1,7 +1,7 @@
 """What producers do with messages, on any store: each verb a function of the rows of one transaction."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -9,10 +9,11 @@ from batchline.core.bundle import Bundle, Draft, draft_bundles
 from batchline.core.item_group import full_mask
 from batchline.core.message import (
     Attempt,
-    CheckedMessage,
+    CheckedMessages,
     Lease,
     Message,
     Outcome,
+    OutcomeWord,
     bucket_of,
     made_place,
     moment_ms,
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 Place = tuple[int, int]
+UNDECIDED: Final = Outcome("", "unknown")
 #: Bundles that are read together when an owner looks through its messages.
 BUNDLES_AT_ONCE: Final = 64
 
@@ -53,7 +55,7 @@ class Creation:
 
     topic: str
     producer_group: str
-    messages: Sequence[CheckedMessage]
+    messages: CheckedMessages
     now_us: int
 
     @property
@@ -62,71 +64,70 @@ class Creation:
         return self.now_us // 1_000
 
 
-@dataclass(slots=True)
 class _Creating:
-    """What has become of the messages of a call so far."""
+    """What becomes of the messages of a call."""
 
-    topic: Topic
-    owner: int
-    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    def __init__(self, topic: Topic, creation: Creation, owner: int):
+        self.topic, self.creation, self.owner = topic, creation, owner
+        self.ids = creation.messages.ids
+        self.outcomes: list[Outcome] = [UNDECIDED] * len(self.ids)
+
+    def refuse(self, indexes: Iterable[int], word: OutcomeWord, reason: str) -> None:
+        """Say why some cannot be created."""
+        for index in indexes:
+            self.outcomes[index] = Outcome(self.ids[index], word, None, reason)
 
 
 # --- create -----------------------------------------------------------------------------------------------------------
 
 
-def create_messages(rows: TimelineRows, topic: Topic, creation: Creation, numbers: Iterator[int]) -> list[Outcome]:
+def create_messages(
+    rows: TimelineRows, topic: Topic, owner: int, creation: Creation, numbers: Iterator[int]
+) -> list[Outcome]:
     """Put messages on the line. One that is there already, with the same owner and body, is a success."""
-    creating = _Creating(topic, rows.producer_group(creation.producer_group))
+    creating = _Creating(topic, creation, owner)
+    moments = creation.messages.at_ms
     latest_ms = creation.now_ms + span_ms(topic.max_ahead)
-    wanted = []
-    for index, message in enumerate(creation.messages):
-        if message.at_ms > latest_ms:
-            reason = f"topic {topic.name!r} takes messages up to {moment_ms(latest_ms).isoformat()}"
-            creating.outcomes[index] = Outcome(message.id, "too_far", reason=reason)
-        else:
-            wanted.append(index)
-    wanted = _within_rate(rows, creating, creation, wanted)
-    _create(rows, creating, creation, wanted, numbers)
-    return [creating.outcomes[index] for index in range(len(creation.messages))]
+    wanted: Sequence[int] = range(len(moments))
+    if moments and max(moments) > latest_ms:
+        reason = f"topic {topic.name!r} takes messages up to {moment_ms(latest_ms).isoformat()}"
+        creating.refuse([index for index in wanted if moments[index] > latest_ms], "too_far", reason)
+        wanted = [index for index in wanted if moments[index] <= latest_ms]
+    _create(rows, creating, _within_rate(rows, creating, wanted), numbers)
+    return creating.outcomes
 
 
-def _within_rate(rows: TimelineRows, creating: _Creating, creation: Creation, wanted: list[int]) -> list[int]:
-    topic = creating.topic
+def _within_rate(rows: TimelineRows, creating: _Creating, wanted: Sequence[int]) -> Sequence[int]:
+    topic, creation = creating.topic, creating.creation
     if topic.rate_limit is None or not wanted:
         return wanted
     used_up_to_us = rows.use_rate(topic.number, creating.owner)
     count, new_us = allowed(topic.rate_limit, used_up_to_us, len(wanted), creation.now_us)
     rows.write_rate(topic.number, creating.owner, new_us)
-    for index in wanted[count:]:
-        reason = f"{creation.producer_group!r} may create {topic.rate_limit:g} messages a second on {topic.name!r}"
-        creating.outcomes[index] = Outcome(creation.messages[index].id, "limited", reason=reason)
+    reason = f"{creation.producer_group!r} may create {topic.rate_limit:g} messages a second on {topic.name!r}"
+    creating.refuse(wanted[count:], "limited", reason)
     return wanted[:count]
 
 
-def _create(
-    rows: TimelineRows, creating: _Creating, creation: Creation, wanted: list[int], numbers: Iterator[int]
-) -> None:
-    ours = {index: twin for index in wanted if (twin := made_place(creation.messages[index].id))}
-    if ours:
-        _meet_twins(rows, creating, creation, ours)
-        wanted = [index for index in wanted if index not in ours]
+def _create(rows: TimelineRows, creating: _Creating, wanted: Sequence[int], numbers: Iterator[int]) -> None:
+    ids, creation = creating.ids, creating.creation
+    again = {index: twin for index in wanted if ids[index] and (twin := made_place(ids[index]))}
+    if again:
+        _meet_twins(rows, creating, again)
+        wanted = [index for index in wanted if index not in again]
     if not wanted:
         return
-    topic = creating.topic
-    messages = [creation.messages[index] for index in wanted]
-    drafts = draft_bundles(messages, topic.number, creating.owner, topic.buckets, creation.now_ms, numbers)
-    for draft in drafts:
-        draft.indexes = [wanted[index] for index in draft.indexes]
+    drafts = draft_bundles(creation.messages, wanted, creating.topic, creating.owner, creation.now_ms, numbers)
     repeated = _insert_bundles(rows, [draft.bundle for draft in drafts])
-    twins = _insert_ids(rows, topic, drafts)
+    twins = _insert_ids(rows, creating.topic, drafts)
+    outcomes = creating.outcomes
     for draft in drafts:
-        for place, index in enumerate(draft.indexes):
-            if index not in twins:
-                creating.outcomes[index] = Outcome(draft.bundle.id_of(place), "created")
+        for index, id in zip(draft.indexes, draft.bundle.all_ids(), strict=True):
+            outcomes[index] = Outcome(id, "created")
     if not repeated:
         _stand(rows, drafts, twins, numbers)
     if twins:
-        _meet_twins(rows, creating, creation, twins)
+        _meet_twins(rows, creating, twins)
 
 
 def _insert_bundles(rows: TimelineRows, bundles: list[Bundle]) -> bool:
@@ -172,21 +173,19 @@ def _stand(rows: TimelineRows, drafts: list[Draft], twins: Mapping[int, Place], 
     line.write(rows)
 
 
-def _meet_twins(rows: TimelineRows, creating: _Creating, creation: Creation, twins: Mapping[int, Place]) -> None:
+def _meet_twins(rows: TimelineRows, creating: _Creating, twins: Mapping[int, Place]) -> None:
     """Compare messages with those that have their ids."""
     bundles = rows.bundles_by_number({bundle for bundle, _ in twins.values()})
     for index, (number, place) in twins.items():
-        message, bundle = creation.messages[index], bundles.get(number)
-        if bundle is None or place >= len(bundle.bodies) or bundle.id_of(place) != message.id:
-            raise InvalidMessage(f"the id {message.id!r} looks as if it were made here, and was not: choose another")
+        id, bundle = creating.ids[index], bundles.get(number)
+        if bundle is None or place >= len(bundle.bodies) or bundle.id_of(place) != id:
+            raise InvalidMessage(f"the id {id!r} looks as if it were made here, and was not: choose another")
         if bundle.producer_group != creating.owner:
-            reason = "another producer group has a message of this id"
-        elif bundle.bodies[place] != message.body:
-            reason = "there is a message of this id with another body"
+            creating.refuse([index], "conflict", "another producer group has a message of this id")
+        elif bundle.bodies[place] != creating.creation.messages.bodies[index]:
+            creating.refuse([index], "conflict", "there is a message of this id with another body")
         else:
-            creating.outcomes[index] = Outcome(message.id, "exists")
-            continue
-        creating.outcomes[index] = Outcome(message.id, "conflict", reason=reason)
+            creating.outcomes[index] = Outcome(id, "exists")
 
 
 # --- move and cancel --------------------------------------------------------------------------------------------------

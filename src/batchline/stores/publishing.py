@@ -3,7 +3,7 @@
 from itertools import count
 
 from batchline.core.fanout import Fanout
-from batchline.core.message import CheckedMessage
+from batchline.core.message import CheckedMessages
 from batchline.core.on_complete import OnComplete, read_on_complete
 from batchline.core.topic import span_ms
 from batchline.stores.fresh_numbers import fresh_number
@@ -31,11 +31,12 @@ def _publish(rows: Rows, message: OnComplete, id: str, now_us: int) -> str:
     topic = rows.topic(message.topic)
     if topic is None or topic.deleted:
         return "unknown"
-    checked = CheckedMessage(id, now_us // 1_000 + span_ms(message.after), message.body, 0)
+    checked = CheckedMessages([id], [now_us // 1_000 + span_ms(message.after)], [message.body], [0])
+    owner = rows.producer_group(message.producer_group)
     while True:
-        creation = Creation(message.topic, message.producer_group, [checked], now_us)
+        creation = Creation(message.topic, message.producer_group, checked, now_us)
         try:
             first = fresh_number(now_us // 1_000, NUMBERS)
-            return create_messages(rows, topic, creation, count(first))[0].outcome
+            return create_messages(rows, topic, owner, creation, count(first))[0].outcome
         except NumbersTaken:
             continue

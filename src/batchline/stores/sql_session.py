@@ -73,7 +73,7 @@ class SqlSession:
 
     def keyed_rows(self, query: str, keys: Sequence[tuple[int, int]], **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of these bundles and numbers that it selects, in their order."""
-        return self.rows(query, keys=list(keys), **parameters)
+        return self.raw_rows(query, keys=list(keys), **parameters)
 
     def insert_many(self, query: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]], **parameters: Any) -> int:
         """Insert rows, and tell how many."""

@@ -14,7 +14,7 @@ from batchline.core.topic import Topic
 from batchline.stores.connections import Busy
 from batchline.stores.sql_session import SqlSession
 from batchline.stores.sql_tracker import signed
-from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, Due, Key, SpotChange, Stretch, TriedSpot
+from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, Due, Key, Offer, SpotChange, Stretch, TriedSpot
 
 __all__ = ["SqlTimelineRows"]
 
@@ -160,9 +160,10 @@ class SqlTimelineRows:
         )
         return [Due(*row) for row in sorted(found)[:limit]]
 
-    def hold_due(self, keys: Sequence[Key], now_ms: int) -> list[Spot]:
+    def hold_due(self, keys: Sequence[Key], now_ms: int) -> list[Offer]:
         """Those of these spots that are available, locked."""
-        return [_spot(row) for row in self._session.keyed_rows("hold_due", sorted(keys), now_ms=now_ms)]
+        found = self._session.keyed_rows("hold_due", sorted(keys), now_ms=now_ms)
+        return [Offer(_spot(row[:12]), _bundle(*row[12:18]), row[18]) for row in found]
 
     def hold_spots(self, keys: Sequence[Key]) -> dict[Key, Spot]:
         """These spots, locked one after the other."""

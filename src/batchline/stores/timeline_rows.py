@@ -23,7 +23,17 @@ from batchline.core.future_load import Range
 from batchline.core.spot import Spot
 from batchline.core.topic import Topic
 
-__all__ = ["BEFORE_ALL", "BrokerRow", "ConsumerRow", "Due", "SpotChange", "Stretch", "TimelineRows", "TriedSpot"]
+__all__ = [
+    "BEFORE_ALL",
+    "BrokerRow",
+    "ConsumerRow",
+    "Due",
+    "Offer",
+    "SpotChange",
+    "Stretch",
+    "TimelineRows",
+    "TriedSpot",
+]
 
 Key = tuple[int, int]
 
@@ -63,6 +73,14 @@ class SpotChange(NamedTuple):
 
     before: Spot
     after: Spot
+
+
+class Offer(NamedTuple):
+    """A spot that is due, its bundle, and the producer group that owns it."""
+
+    spot: Spot
+    bundle: Bundle
+    owner: str
 
 
 class TriedSpot(NamedTuple):
@@ -163,7 +181,7 @@ class TimelineRows(Protocol):
     def due(self, stretch: Stretch, after: Due, limit: int) -> list[Due]:
         """Spots on a stretch of the line, oldest first, from after one of them on; nothing is locked."""
 
-    def hold_due(self, keys: Sequence[Key], now_ms: int) -> list[Spot]:
+    def hold_due(self, keys: Sequence[Key], now_ms: int) -> list[Offer]:
         """Those of these spots that are available, locked; one that somebody else has locked is left out."""
 
     def hold_spots(self, keys: Sequence[Key]) -> dict[Key, Spot]:

@@ -71,15 +71,17 @@ STRAIGHT_JOIN batchline_spots AS s ON s.bundle = q.bundle AND s.number = q.numbe
 
 -- hold_due: Spots that are available, locked until the transaction ends, without waiting for anybody.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
-    s.attempts, s.consumer
+    s.attempts, CAST(s.consumer AS CHAR CHARACTER SET utf8mb4), b.number, b.topic, b.producer_group, b.created_ms, b.ids, b.content, CAST(p.name AS CHAR CHARACTER SET utf8mb4)
 FROM JSON_TABLE(:keys, '$[*]' COLUMNS (bundle BIGINT PATH '$[0]', number BIGINT PATH '$[1]')) AS q
 STRAIGHT_JOIN batchline_spots AS s ON s.bundle = q.bundle AND s.number = q.number
+STRAIGHT_JOIN batchline_bundles AS b ON b.number = s.bundle
+STRAIGHT_JOIN batchline_producer_groups AS p ON p.number = b.producer_group
 WHERE s.at_ms <= :now_ms AND s.segment >= 0
 FOR UPDATE SKIP LOCKED;
 
 -- hold_spots: Spots, locked in the order given until the transaction ends.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
-    s.attempts, s.consumer
+    s.attempts, CAST(s.consumer AS CHAR CHARACTER SET utf8mb4)
 FROM JSON_TABLE(:keys, '$[*]' COLUMNS (bundle BIGINT PATH '$[0]', number BIGINT PATH '$[1]')) AS q
 STRAIGHT_JOIN batchline_spots AS s ON s.bundle = q.bundle AND s.number = q.number
 FOR UPDATE;

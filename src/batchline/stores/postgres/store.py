@@ -41,7 +41,7 @@ class PostgresStore(ServerStore):
 
     def session(self, connection: Any) -> SqlSession:
         """A session on a connection."""
-        return PostgresSession(connection.cursor(), read_queries(self.room, pyformat_style))
+        return PostgresSession(connection.cursor(), read_queries(self.room, postgres_style))
 
     def version(self) -> int:
         """The number of the newest migration that its schema has seen."""
@@ -50,6 +50,11 @@ class PostgresStore(ServerStore):
     def migrate_alone(self) -> list[str]:
         """Bring the schema up to date, in one transaction, while no other process does."""
         return self.connections.transact(_migrate)
+
+
+def postgres_style(sql: str) -> str:
+    """As psycopg takes it; bytes are sent as they are, and not as a text that has to be made and read."""
+    return pyformat_style(sql).replace(")s::bytea[]", ")b::bytea[]")
 
 
 class PostgresDriver:
@@ -137,7 +142,7 @@ class PostgresSession(SqlSession):
     def keyed_rows(self, query: str, keys: Sequence[tuple[int, int]], **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of these bundles and numbers that it selects, in their order."""
         bundles, numbers = zip(*keys, strict=True)
-        return self.rows(query, bundle=list(bundles), number=list(numbers), **parameters)
+        return self.raw_rows(query, bundle=list(bundles), number=list(numbers), **parameters)
 
     def insert_many(self, query: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]], **parameters: Any) -> int:
         """Insert rows, and tell how many."""

@@ -61,9 +61,11 @@ DELETE FROM batchline_spots WHERE bundle = :bundle AND number = :number;
 
 -- hold_due: Spots that are available.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
-    s.attempts, s.consumer
+    s.attempts, s.consumer, b.number, b.topic, b.producer_group, b.created_ms, b.ids, b.content, p.name
 FROM json_each(:keys) AS q
 CROSS JOIN batchline_spots AS s ON s.bundle = q.value ->> 0 AND s.number = q.value ->> 1
+CROSS JOIN batchline_bundles AS b ON b.number = s.bundle
+CROSS JOIN batchline_producer_groups AS p ON p.number = b.producer_group
 WHERE s.at_ms <= :now_ms AND s.segment >= 0;
 
 -- hold_spots: Spots.
