@@ -2,11 +2,11 @@
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from batchline.core.item_group import indexes_of
-from batchline.core.message import BUNDLE_SIZE, CheckedMessages, bucket_of, made_id, made_ids
+from batchline.core.message import BUNDLE_SIZE, CheckedMessages, bucket_of, made_ids
 from batchline.core.spot import SEGMENTS, Spot
 from batchline.core.topic import Topic
 
@@ -27,14 +27,21 @@ class Bundle:
     #: The ids that were chosen; None if they were made.
     ids: tuple[str, ...] | None
     bodies: tuple[bytes, ...]
+    #: The name of the producer group, of bundles that were read.
+    owner: str = field(default="", compare=False)
+    _made: list[str] = field(default_factory=list, compare=False, repr=False)
 
     def all_ids(self) -> Sequence[str]:
         """The ids of its messages, by place."""
-        return made_ids(self.number, len(self.bodies)) if self.ids is None else self.ids
+        if self.ids is not None:
+            return self.ids
+        if not self._made:
+            self._made = made_ids(self.number, len(self.bodies))
+        return self._made
 
     def id_of(self, place: int) -> str:
         """The id of one of its messages."""
-        return made_id(self.number, place) if self.ids is None else self.ids[place]
+        return self.all_ids()[place]
 
     def packed(self) -> tuple[str, bytes]:
         """Ids and bodies as a text and bytes: no name has a line break."""

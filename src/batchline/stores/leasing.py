@@ -12,7 +12,7 @@ from batchline.core.spot import Spot, mask_of, segment_of, segments_of
 from batchline.core.topic import Topic, span_ms
 from batchline.stores.line import LineChanges
 from batchline.stores.owning import find_places, spot_with
-from batchline.stores.timeline_rows import BEFORE_ALL, Due, Key, Offer, Stretch, TimelineRows
+from batchline.stores.timeline_rows import BEFORE_ALL, Due, Key, Stretch, TimelineRows
 
 __all__ = [
     "Leasing",
@@ -89,9 +89,15 @@ def lease_messages(rows: TimelineRows, leasing: Leasing, numbers: Iterator[int])
         _lease(rows, leasing, line, rows.hold_due([one.key for one in chosen], leasing.now_ms))
         if len(chosen) == len(due) < ask:
             break
-        after, ask = chosen[-1], min(leasing.limit, 4 * ask)
+        after, ask = chosen[-1], _next_ask(due, leasing.missing)
     line.write(rows)
     return leasing.found
+
+
+def _next_ask(due: Sequence[Due], missing: int) -> int:
+    """How many spots to ask for next, if they hold as many messages each as those before, and a quarter more."""
+    spots = len(due) * missing // sum(one.size for one in due)
+    return min(missing, FIRST_SPOTS + spots + spots // 4)
 
 
 def _enough(due: Sequence[Due], missing: int) -> list[Due]:
@@ -105,8 +111,10 @@ def _enough(due: Sequence[Due], missing: int) -> list[Due]:
     return chosen
 
 
-def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, offers: Iterable[Offer]) -> None:
-    for spot, bundle, owner in sorted(offers, key=_order):
+def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, spots: Sequence[Spot]) -> None:
+    bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
+    for spot in sorted(spots, key=_order):
+        bundle = bundles[spot.bundle]
         mask = leasing.wanted(spot, bundle)
         if not mask:
             continue
@@ -115,25 +123,24 @@ def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, offers: Iter
         if leasing.dead_letter is not None and leasing.topic.is_exhausted(spot.attempts):
             _bury(rows, line, leasing.topic, leasing.dead_letter, spot, bundle, mask, leasing.now_ms)
         else:
-            _take(leasing, line, spot, bundle, mask, owner)
+            _take(leasing, line, spot, bundle, mask)
 
 
-def _order(offer: Offer) -> tuple[int, int, int, int]:
-    spot = offer.spot
+def _order(spot: Spot) -> tuple[int, int, int, int]:
     return spot.at_ms, spot.turn, spot.bundle, spot.number
 
 
-def _take(leasing: Leasing, line: LineChanges, spot: Spot, bundle: Bundle, mask: int, owner: str) -> None:
+def _take(leasing: Leasing, line: LineChanges, spot: Spot, bundle: Bundle, mask: int) -> None:
     def become(part: Spot) -> Spot:
         leased = part.leased(leasing.consumer, leasing.until_ms)
         return leased if part.bits == spot.bits else narrowed(leased, bundle, leasing.topic.buckets)
 
     leased = line.change(spot, mask, become)
-    leasing.found += _leased_messages(leasing.topic.name, leased, bundle, owner, spot.at_ms)
+    leasing.found += _leased_messages(leasing.topic.name, leased, bundle, spot.at_ms)
 
 
-def _leased_messages(topic: str, spot: Spot, bundle: Bundle, owner: str, at_ms: int) -> Iterator[LeasedMessage]:
-    ids, bodies, attempts = bundle.all_ids(), bundle.bodies, spot.attempts
+def _leased_messages(topic: str, spot: Spot, bundle: Bundle, at_ms: int) -> Iterator[LeasedMessage]:
+    ids, bodies, attempts, owner = bundle.all_ids(), bundle.bodies, spot.attempts, bundle.owner
     version, consumer, until_ms, number, key = spot.version, spot.consumer or "", spot.at_ms, spot.bundle, spot.number
     for place in indexes_of(spot.bits):
         id = ids[place]
@@ -197,11 +204,10 @@ def lease_one_message(
     if place is None or spot is None or spot.version != version or not spot.is_available(leasing.now_ms):
         return None
     bundle = rows.bundles_by_number([spot.bundle])[spot.bundle]
-    owner = rows.producer_group_names([bundle.producer_group])[bundle.producer_group]
     line, mask = LineChanges(numbers), 1 << place[1]
     if spot.consumer is not None:
         line.note_attempt(spot, mask, spot.at_ms, "lost", RAN_OUT)
-    _take(leasing, line, spot, bundle, mask, owner)
+    _take(leasing, line, spot, bundle, mask)
     line.write(rows)
     return leasing.found[0]
 
@@ -318,10 +324,8 @@ def held_messages(rows: TimelineRows, topics: Iterable[Topic], consumer: str, no
     for topic in topics:
         spots = rows.leased_spots(topic.number, consumer, now_ms)
         bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
-        owners = rows.producer_group_names({bundle.producer_group for bundle in bundles.values()}) if spots else {}
         for spot in spots:
-            bundle = bundles[spot.bundle]
-            found += _leased_messages(topic.name, spot, bundle, owners[bundle.producer_group], spot.at_ms)
+            found += _leased_messages(topic.name, spot, bundles[spot.bundle], spot.at_ms)
     return found
 
 

@@ -10,7 +10,7 @@ from batchline.core.spot import ENDED, Spot
 from batchline.core.topic import Topic
 from batchline.errors import StoreError
 from batchline.stores.memory_tables import MemoryTables
-from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, Due, Key, Offer, SpotChange, Stretch, TriedSpot
+from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, Due, Key, SpotChange, Stretch, TriedSpot
 
 __all__ = ["MemoryTimelineRows"]
 
@@ -62,11 +62,6 @@ class MemoryTimelineRows:
         number: int = groups[name]
         return number
 
-    def producer_group_names(self, numbers: Iterable[int]) -> dict[int, str]:
-        """The names of producer groups."""
-        wanted = set(numbers)
-        return {number: name for name, number in self._tables.producer_groups.items() if number in wanted}
-
     def use_rate(self, topic: int, producer_group: int) -> int | None:
         """Up to when a producer group has used up what it may."""
         used: int | None = self._tables.rates.get((topic, producer_group))
@@ -88,7 +83,9 @@ class MemoryTimelineRows:
 
     def bundles_by_number(self, numbers: Iterable[int]) -> dict[int, Bundle]:
         """Bundles, with ids and bodies."""
-        return {number: self._tables.bundles[number] for number in numbers if number in self._tables.bundles}
+        owners = {number: name for name, number in self._tables.producer_groups.items()}
+        found = (self._tables.bundles[number] for number in numbers if number in self._tables.bundles)
+        return {bundle.number: replace(bundle, owner=owners[bundle.producer_group]) for bundle in found}
 
     def owners_of(self, bundles: Iterable[int]) -> dict[int, int]:
         """The producer groups of bundles."""
@@ -172,11 +169,9 @@ class MemoryTimelineRows:
         )
         return sorted(one for one in found if one[:4] > after[:4])[:limit]
 
-    def hold_due(self, keys: Sequence[Key], now_ms: int) -> list[Offer]:
+    def hold_due(self, keys: Sequence[Key], now_ms: int) -> list[Spot]:
         """Those of these spots that are available."""
-        owners = {number: name for name, number in self._tables.producer_groups.items()}
-        found = ((spot, self._tables.bundles[spot.bundle]) for spot in self.hold_spots(keys).values())
-        return [Offer(*one, owners[one[1].producer_group]) for one in found if one[0].is_available(now_ms)]
+        return [spot for spot in self.hold_spots(keys).values() if spot.is_available(now_ms)]
 
     def hold_spots(self, keys: Sequence[Key]) -> dict[Key, Spot]:
         """These spots."""

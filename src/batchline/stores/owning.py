@@ -284,9 +284,8 @@ def read_message(
     bundle = None if spot is None else rows.bundles_by_number([spot.bundle]).get(spot.bundle)
     if place is None or spot is None or bundle is None:
         raise UnknownMessage(f"there is no message {id!r} on {topic.name!r}")
-    group = rows.producer_group_names([bundle.producer_group])[bundle.producer_group]
     tried = [one for one in rows.attempts_of(bundle.number) if one.bits >> place[1] & 1]
-    message = message_at(topic, spot, bundle, place[1], group, tried, now_ms)
+    message = message_at(topic, spot, bundle, place[1], tried, now_ms)
     if owner is not None and message.producer_group == owner:
         return message
     if (
@@ -299,7 +298,7 @@ def read_message(
 
 
 def message_at(
-    topic: Topic, spot: Spot, bundle: Bundle, place: int, owner: str, tried: Iterable[TriedSpot], now_ms: int
+    topic: Topic, spot: Spot, bundle: Bundle, place: int, tried: Iterable[TriedSpot], now_ms: int
 ) -> Message:
     """All that is known of a message."""
     id = bundle.id_of(place)
@@ -309,7 +308,7 @@ def message_at(
         body=bundle.bodies[place],
         state=state_of(spot.at_ms, spot.consumer, now_ms),
         at=moment_ms(spot.at_ms),
-        producer_group=owner,
+        producer_group=bundle.owner,
         consumer=spot.consumer if spot.is_leased(now_ms) else None,
         version=spot.version,
         attempts=spot.attempts,
@@ -338,7 +337,7 @@ def owned_messages(
             if spot.bits >> place & 1 and (spot.bundle, place) > after
         )
         for (bundle, place), spot in places[: limit - len(found)]:
-            message = message_at(topics[spot.topic], spot, bundles[bundle], place, owner, (), now_ms)
+            message = message_at(topics[spot.topic], spot, bundles[bundle], place, (), now_ms)
             found.append(((bundle, place), message))
         if len(numbers) < BUNDLES_AT_ONCE:
             break

@@ -14,7 +14,7 @@ from batchline.core.topic import Topic
 from batchline.stores.connections import Busy
 from batchline.stores.sql_session import SqlSession
 from batchline.stores.sql_tracker import signed
-from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, Due, Key, Offer, SpotChange, Stretch, TriedSpot
+from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, Due, Key, SpotChange, Stretch, TriedSpot
 
 __all__ = ["SqlTimelineRows"]
 
@@ -65,11 +65,6 @@ class SqlTimelineRows:
             found = self._session.rows("producer_group", name=name)
         number: int = found[0][0]
         return number
-
-    def producer_group_names(self, numbers: Iterable[int]) -> dict[int, str]:
-        """The names of producer groups."""
-        wanted = set(numbers)
-        return {number: name for number, name in self._session.rows("producer_group_names") if number in wanted}
 
     def use_rate(self, topic: int, producer_group: int) -> int | None:
         """Up to when a producer group has used up what it may, held."""
@@ -160,10 +155,9 @@ class SqlTimelineRows:
         )
         return [Due(*row) for row in sorted(found)[:limit]]
 
-    def hold_due(self, keys: Sequence[Key], now_ms: int) -> list[Offer]:
+    def hold_due(self, keys: Sequence[Key], now_ms: int) -> list[Spot]:
         """Those of these spots that are available, locked."""
-        found = self._session.keyed_rows("hold_due", sorted(keys), now_ms=now_ms)
-        return [Offer(_spot(row[:12]), _bundle(*row[12:18]), row[18]) for row in found]
+        return [_spot(row) for row in self._session.keyed_rows("hold_due", sorted(keys), now_ms=now_ms)]
 
     def hold_spots(self, keys: Sequence[Key]) -> dict[Key, Spot]:
         """These spots, locked one after the other."""
@@ -314,8 +308,8 @@ def _topic(record: dict[str, Any]) -> Topic:
     )
 
 
-def _bundle(number: int, topic: int, group: int, created_ms: int, ids: str, content: bytes) -> Bundle:
-    return Bundle(number, topic, group, created_ms, *unpack_bundle(ids, content))
+def _bundle(number: int, topic: int, group: int, created_ms: int, ids: str, content: bytes, owner: str) -> Bundle:
+    return Bundle(number, topic, group, created_ms, *unpack_bundle(ids, content), owner)
 
 
 def _row(spot: Spot) -> tuple[Any, ...]:

@@ -28,7 +28,6 @@ __all__ = [
     "BrokerRow",
     "ConsumerRow",
     "Due",
-    "Offer",
     "SpotChange",
     "Stretch",
     "TimelineRows",
@@ -73,14 +72,6 @@ class SpotChange(NamedTuple):
 
     before: Spot
     after: Spot
-
-
-class Offer(NamedTuple):
-    """A spot that is due, its bundle, and the producer group that owns it."""
-
-    spot: Spot
-    bundle: Bundle
-    owner: str
 
 
 class TriedSpot(NamedTuple):
@@ -137,9 +128,6 @@ class TimelineRows(Protocol):
     def producer_group(self, name: str) -> int:
         """The number of a producer group, which is made if there is none."""
 
-    def producer_group_names(self, numbers: Iterable[int]) -> dict[int, str]:
-        """The names of producer groups."""
-
     def use_rate(self, topic: int, producer_group: int) -> int | None:
         """Up to when a producer group has used up what it may, held; in microseconds."""
 
@@ -152,7 +140,7 @@ class TimelineRows(Protocol):
         """New bundles; tells how many there were none of yet."""
 
     def bundles_by_number(self, numbers: Iterable[int]) -> dict[int, Bundle]:
-        """Bundles, with ids and bodies."""
+        """Bundles, with ids, bodies and the names of their owners."""
 
     def owners_of(self, bundles: Iterable[int]) -> dict[int, int]:
         """The producer groups of bundles."""
@@ -181,7 +169,7 @@ class TimelineRows(Protocol):
     def due(self, stretch: Stretch, after: Due, limit: int) -> list[Due]:
         """Spots on a stretch of the line, oldest first, from after one of them on; nothing is locked."""
 
-    def hold_due(self, keys: Sequence[Key], now_ms: int) -> list[Offer]:
+    def hold_due(self, keys: Sequence[Key], now_ms: int) -> list[Spot]:
         """Those of these spots that are available, locked; one that somebody else has locked is left out."""
 
     def hold_spots(self, keys: Sequence[Key]) -> dict[Key, Spot]:

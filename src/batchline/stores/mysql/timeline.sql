@@ -18,10 +18,11 @@ ON DUPLICATE KEY UPDATE used_up_to_us = VALUES(used_up_to_us);
 INSERT IGNORE INTO batchline_bundles (number, topic, producer_group, created_ms, ids, content)
 VALUES (:number, :topic, :producer_group, :created_ms, :ids, :content);
 
--- bundles_by_number: Bundles, with ids and bodies.
-SELECT b.number, b.topic, b.producer_group, b.created_ms, b.ids, b.content
+-- bundles_by_number: Bundles, with ids and bodies, and the names of their owners.
+SELECT b.number, b.topic, b.producer_group, b.created_ms, b.ids, b.content, CAST(p.name AS CHAR CHARACTER SET utf8mb4)
 FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number BIGINT PATH '$')) AS q
-STRAIGHT_JOIN batchline_bundles AS b ON b.number = q.number;
+STRAIGHT_JOIN batchline_bundles AS b ON b.number = q.number
+STRAIGHT_JOIN batchline_producer_groups AS p ON p.number = b.producer_group;
 
 -- owners_of: To whom bundles belong.
 SELECT b.number, b.producer_group
@@ -71,11 +72,9 @@ STRAIGHT_JOIN batchline_spots AS s ON s.bundle = q.bundle AND s.number = q.numbe
 
 -- hold_due: Spots that are available, locked until the transaction ends, without waiting for anybody.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
-    s.attempts, CAST(s.consumer AS CHAR CHARACTER SET utf8mb4), b.number, b.topic, b.producer_group, b.created_ms, b.ids, b.content, CAST(p.name AS CHAR CHARACTER SET utf8mb4)
+    s.attempts, CAST(s.consumer AS CHAR CHARACTER SET utf8mb4)
 FROM JSON_TABLE(:keys, '$[*]' COLUMNS (bundle BIGINT PATH '$[0]', number BIGINT PATH '$[1]')) AS q
 STRAIGHT_JOIN batchline_spots AS s ON s.bundle = q.bundle AND s.number = q.number
-STRAIGHT_JOIN batchline_bundles AS b ON b.number = s.bundle
-STRAIGHT_JOIN batchline_producer_groups AS p ON p.number = b.producer_group
 WHERE s.at_ms <= :now_ms AND s.segment >= 0
 FOR UPDATE SKIP LOCKED;
 

@@ -23,9 +23,10 @@ SELECT * FROM unnest(
 )
 ON CONFLICT DO NOTHING;
 
--- bundles_by_number: Bundles, with ids and bodies.
-SELECT number, topic, producer_group, created_ms, ids, content
-FROM batchline_bundles WHERE number = ANY(:numbers::bigint[]);
+-- bundles_by_number: Bundles, with ids and bodies, and the names of their owners.
+SELECT b.number, b.topic, b.producer_group, b.created_ms, b.ids, b.content, p.name
+FROM batchline_bundles AS b JOIN batchline_producer_groups AS p ON p.number = b.producer_group
+WHERE b.number = ANY(:numbers::bigint[]);
 
 -- owners_of: To whom bundles belong.
 SELECT number, producer_group FROM batchline_bundles WHERE number = ANY(:numbers::bigint[]);
@@ -72,11 +73,9 @@ WHERE s.bundle = q.bundle AND s.number = q.number;
 
 -- hold_due: Spots that are available, locked until the transaction ends, without waiting for anybody.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
-    s.attempts, s.consumer, b.number, b.topic, b.producer_group, b.created_ms, b.ids, b.content, p.name
+    s.attempts, s.consumer
 FROM unnest(:bundle::bigint[], :number::bigint[]) AS q (bundle, number)
 JOIN batchline_spots AS s ON s.bundle = q.bundle AND s.number = q.number
-JOIN batchline_bundles AS b ON b.number = s.bundle
-JOIN batchline_producer_groups AS p ON p.number = b.producer_group
 WHERE s.at_ms <= :now_ms AND s.segment >= 0
 FOR UPDATE OF s SKIP LOCKED;
 

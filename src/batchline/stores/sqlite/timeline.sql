@@ -22,9 +22,11 @@ INSERT INTO batchline_bundles (number, topic, producer_group, created_ms, ids, c
 VALUES (:number, :topic, :producer_group, :created_ms, :ids, :content)
 ON CONFLICT DO NOTHING;
 
--- bundles_by_number: Bundles, with ids and bodies.
-SELECT number, topic, producer_group, created_ms, ids, content
-FROM batchline_bundles WHERE number IN (SELECT value FROM json_each(:numbers));
+-- bundles_by_number: Bundles, with ids and bodies, and the names of their owners.
+SELECT b.number, b.topic, b.producer_group, b.created_ms, b.ids, b.content, p.name
+FROM json_each(:numbers) AS q
+CROSS JOIN batchline_bundles AS b ON b.number = q.value
+CROSS JOIN batchline_producer_groups AS p ON p.number = b.producer_group;
 
 -- owners_of: To whom bundles belong.
 SELECT number, producer_group FROM batchline_bundles
@@ -61,11 +63,9 @@ DELETE FROM batchline_spots WHERE bundle = :bundle AND number = :number;
 
 -- hold_due: Spots that are available.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
-    s.attempts, s.consumer, b.number, b.topic, b.producer_group, b.created_ms, b.ids, b.content, p.name
+    s.attempts, s.consumer
 FROM json_each(:keys) AS q
 CROSS JOIN batchline_spots AS s ON s.bundle = q.value ->> 0 AND s.number = q.value ->> 1
-CROSS JOIN batchline_bundles AS b ON b.number = s.bundle
-CROSS JOIN batchline_producer_groups AS p ON p.number = b.producer_group
 WHERE s.at_ms <= :now_ms AND s.segment >= 0;
 
 -- hold_spots: Spots.
