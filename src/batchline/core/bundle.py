@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from batchline.core.item_group import indexes_of
 from batchline.core.message import BUNDLE_SIZE, CheckedMessages, bucket_of, made_ids
-from batchline.core.spot import SEGMENTS, Spot
+from batchline.core.spot import SEGMENTS, Spot, mask_of
 from batchline.core.topic import Topic
 
 __all__ = ["LARGEST_BUNDLE", "Bundle", "Draft", "draft_bundles", "narrowed", "unpack_bundle"]
@@ -106,34 +106,38 @@ def draft_bundles(
     numbers: Iterator[int],
 ) -> list[Draft]:
     """Bundle the messages wanted: neighbours in their buckets together, those whose ids are made as they come."""
-    ids, bodies, buckets = messages.ids, messages.bodies, topic.buckets
+    ids, buckets = messages.ids, topic.buckets
     bucket = {index: bucket_of(ids[index], buckets) for index in wanted if ids[index]}
-    drafts = []
-    for part in _parts(sorted(bucket, key=bucket.__getitem__), bodies):
-        chosen = tuple(ids[index] for index in part)
-        bundle = Bundle(next(numbers), topic.number, producer_group, now_ms, chosen, tuple(bodies[i] for i in part))
-        drafts.append(Draft(bundle, part, _stands(part, messages, [bucket[index] for index in part], buckets)))
     made = [index for index in wanted if not ids[index]] if bucket else wanted
-    for part in _parts(made, bodies):
-        bundle = Bundle(next(numbers), topic.number, producer_group, now_ms, None, tuple(bodies[i] for i in part))
+
+    def bundle_of(part: Sequence[int], chosen: tuple[str, ...] | None) -> Bundle:
+        bodies = tuple(map(messages.bodies.__getitem__, part))
+        return Bundle(next(numbers), topic.number, producer_group, now_ms, chosen, bodies)
+
+    drafts = []
+    for part in _parts(sorted(bucket, key=bucket.__getitem__), messages.bodies):
+        bundle = bundle_of(part, tuple(map(ids.__getitem__, part)))
+        drafts.append(Draft(bundle, part, _stands(part, messages, [bucket[index] for index in part], buckets)))
+    for part in _parts(made, messages.bodies):
+        bundle = bundle_of(part, None)
         shared = bucket_of(bundle.id_of(0), buckets)
         drafts.append(Draft(bundle, part, _stands(part, messages, [shared] * len(part), buckets)))
     return drafts
 
 
 def _stands(
-    part: Sequence[int], messages: CheckedMessages, inside: list[int], buckets: int
+    part: Sequence[int], messages: CheckedMessages, inside: Sequence[int], buckets: int
 ) -> dict[tuple[int, int, int], Stand]:
+    """Where messages stand, given their buckets, which come in order."""
     moments, turns = messages.at_ms, messages.turns
-    stands: dict[tuple[int, int, int], Stand] = {}
+    places: dict[tuple[int, int, int], list[int]] = {}
     for place, (index, bucket) in enumerate(zip(part, inside, strict=True)):
         key = (bucket * SEGMENTS // buckets, moments[index], turns[index])
-        before = stands.get(key)
-        if before is None:
-            stands[key] = Stand(1 << place, bucket, bucket)
-        else:  # their buckets come in order
-            stands[key] = Stand(before.bits | 1 << place, before.low_bucket, bucket)
-    return stands
+        if key in places:
+            places[key].append(place)
+        else:
+            places[key] = [place]
+    return {key: Stand(mask_of(found), inside[found[0]], inside[found[-1]]) for key, found in places.items()}
 
 
 def _parts(indexes: Sequence[int], bodies: Sequence[bytes]) -> Iterator[Sequence[int]]:

@@ -251,24 +251,34 @@ def check_messages(messages: Iterable[NewMessage | bytes], now_ms: int) -> Check
     """Messages, all of them as they should be; bytes alone are the body of one that is due at once."""
     if isinstance(messages, bytes | str | NewMessage):
         raise InvalidMessage(f"expected a list of messages, got {shown(messages)}")
-    checked = CheckedMessages([], [], [], [])
-    ids, moments, bodies, turns = checked
-    for message in messages:
-        if isinstance(message, bytes):
-            message = NewMessage(message)
-        elif not isinstance(message, NewMessage):
-            raise InvalidMessage(f"expected NewMessage(body=…, at=…, id=…) or bytes, got {shown(message)}")
-        body, at, id = message.body, message.at, message.id
-        check_body(body)
-        ids.append("" if id is None else check_id(id))
-        moments.append(now_ms if at is None else check_at("the moment of a message", at))
-        bodies.append(body)
-        turns.append(-check_priority(message.priority) if message.priority else 0)
-    chosen = [id for id in ids if id]
+    given = list(messages)
+    count = len(given)
+    bodies = [message for message in given if isinstance(message, bytes)]
+    if len(bodies) == count:  # the shortest form has the shortest way
+        checked = CheckedMessages([""] * count, [now_ms] * count, bodies, [0] * count)
+    else:
+        checked = CheckedMessages([], [], [], [])
+        for message in given:
+            _check_message(NewMessage(message) if isinstance(message, bytes) else message, now_ms, checked)
+    if count and max(map(len, checked.bodies)) > LARGEST_BODY:
+        check_body(max(checked.bodies, key=len))
+    chosen = [id for id in checked.ids if id]
     if len(set(chosen)) < len(chosen):
         twice = next(id for id in chosen if chosen.count(id) > 1)
         raise InvalidMessage(f"the id {twice!r} stands twice in one call")
     return checked
+
+
+def _check_message(message: object, now_ms: int, checked: CheckedMessages) -> None:
+    if not isinstance(message, NewMessage):
+        raise InvalidMessage(f"expected NewMessage(body=…, at=…, id=…) or bytes, got {shown(message)}")
+    body, at, id, priority = message.body, message.at, message.id, message.priority
+    if type(body) is not bytes:
+        check_body(body)
+    checked.ids.append("" if id is None else check_id(id))
+    checked.at_ms.append(now_ms if at is None else check_at("the moment of a message", at))
+    checked.bodies.append(body)
+    checked.turns.append(-check_priority(priority) if priority != 0 else 0)
 
 
 def check_body(body: object) -> None:

@@ -94,6 +94,7 @@ class Timeline:
         self._max_drift = max_drift
         self._health: BrokerHealth | None = None
         self._shares: dict[tuple[str, str], tuple[range, int]] = {}
+        self._owners: dict[str, int] = {}
 
     def now_ms(self) -> int:
         """What its clock shows: the last whole millisecond, so that nothing is early."""
@@ -148,14 +149,15 @@ class Timeline:
         for _ in range(TRIES):
             first = fresh_number(creation.now_ms, 2 * len(creation.messages.ids))
 
-            def create(rows: Rows, first: int = first) -> list[Outcome]:
-                topic, owner = live_topic(rows, creation.topic), rows.producer_group(creation.producer_group)
-                return create_messages(rows, topic, owner, creation, count(first))
+            def create(rows: Rows, first: int = first) -> tuple[list[Outcome], int]:
+                topic, owner = live_topic(rows, creation.topic), self._owner(rows, creation.producer_group)
+                return create_messages(rows, topic, owner, creation, count(first)), owner
 
             try:
-                return self._store.transact(create)
+                outcomes, self._owners[creation.producer_group] = self._store.transact(create)
             except NumbersTaken:
                 continue
+            return outcomes
         raise StoreUnavailable(f"no free numbers were found in {TRIES} tries")
 
     def move(self, topic: str, moments: Mapping[str, datetime | int], *, producer_group: str) -> list[Outcome]:
@@ -416,6 +418,11 @@ class Timeline:
                 f"the clock of broker {health.name!r} is off by {health.drift.total_seconds():+.3f} s, "
                 f"more than {self._max_drift.total_seconds():g} s: it changes nothing until its clock is right"
             )
+
+    def _owner(self, rows: Rows, producer_group: str) -> int:
+        """The number of a producer group, which never changes once it is stored."""
+        known = self._owners.get(producer_group)
+        return rows.producer_group(producer_group) if known is None else known
 
     def _check_owner(self, topic: str, producer_group: str) -> str:
         check_name("the name of a topic", topic)

@@ -12,7 +12,7 @@ from batchline.core.spot import Spot, mask_of, segment_of, segments_of
 from batchline.core.topic import Topic, span_ms
 from batchline.stores.line import LineChanges
 from batchline.stores.owning import find_places, spot_with
-from batchline.stores.timeline_rows import BEFORE_ALL, Due, Key, Stretch, TimelineRows
+from batchline.stores.timeline_rows import BEFORE_ALL, Due, Stretch, TimelineRows
 
 __all__ = [
     "Leasing",
@@ -62,7 +62,7 @@ class Leasing:
         bits = spot.bits
         if bundle.ids is not None and not _covers(self.buckets, spot):
             inside = (place for place in indexes_of(bits) if self._has(bundle.ids[place]))
-            bits = mask_of(list(inside))
+            bits = mask_of(inside)
         return mask_of(indexes_of(bits)[: self.missing]) if bits.bit_count() > self.missing else bits
 
     def _has(self, id: str) -> bool:
@@ -258,6 +258,14 @@ def release_leases(
 
 def done_leases(rows: TimelineRows, leases: Sequence[Lease], now_ms: int, numbers: Iterator[int]) -> list[Outcome]:
     """Finish messages. What is gone already is done; what somebody else may have is not."""
+    groups = _groups(leases)
+    whole = [
+        WholeSpot(*group[:3], mask_of([leases[index].place for index in indexes]), group[3])
+        for group, indexes in groups.items()
+    ]
+    if rows.end_spots(whole, now_ms) == len(whole):
+        return [Outcome(lease.id, "done") for lease in leases]
+    # Those that were whole are gone by now, which is as good as done.
     held = _Held(rows, leases, now_ms)
     line = LineChanges(numbers)
 
@@ -283,36 +291,42 @@ class _Held:
     def __init__(self, rows: TimelineRows, leases: Sequence[Lease], now_ms: int):
         self._leases = leases
         self._now_ms = now_ms
-        self._indexes: dict[tuple[Key, int, str], list[int]] = {}
-        for index, lease in enumerate(leases):
-            group = ((lease.bundle, lease.spot), lease.version, lease.consumer)
-            self._indexes.setdefault(group, []).append(index)
-        self._spots = rows.hold_spots(list({key for key, _, _ in self._indexes})) if leases else {}
+        self._groups = _groups(leases)
+        self._spots = rows.hold_spots(list({group[:2] for group in self._groups}))
 
     def each(self, word: OutcomeWord, act: Callable[[Spot, int, Lease], Spot | None]) -> list[Outcome]:
         """Act once on each spot with active leases; the outcome of those is the word, of others that they are lost."""
-        outcomes: dict[int, Outcome] = {}
-        for (key, version, consumer), indexes in self._indexes.items():
-            spot = self._spots.get(key)
-            active = 0
-            if (
-                spot is not None
-                and spot.is_leased(self._now_ms)
-                and (spot.version, spot.consumer) == (version, consumer)
-            ):
-                active = mask_of([self._leases[index].place for index in indexes]) & spot.bits
-            new = act(spot, active, self._leases[indexes[0]]) if spot is not None and active else None
-            for index in indexes:
-                outcomes[index] = self._outcome(index, word, active, new)
-        return [outcomes[index] for index in range(len(self._leases))]
+        leases = self._leases
+        outcomes = [Outcome(lease.id, word) for lease in leases]
+        for (bundle, number, version, consumer), indexes in self._groups.items():
+            spot, new, active = self._spots.get((bundle, number)), None, 0
+            if spot is not None and spot.is_held(version, consumer, self._now_ms):
+                active = mask_of([leases[index].place for index in indexes]) & spot.bits
+                new = act(spot, active, leases[indexes[0]]) if active else None
+            if new is not None or active.bit_count() < len(indexes):
+                for index in indexes:
+                    outcomes[index] = _outcome(leases[index], word, active, new)
+        return outcomes
 
-    def _outcome(self, index: int, word: OutcomeWord, active: int, new: Spot | None) -> Outcome:
-        lease = self._leases[index]
-        if not active >> lease.place & 1:
-            return Outcome(lease.id, "lost", reason="the lease has ended, or was used before")
-        if new is None:
-            return Outcome(lease.id, word)
-        return Outcome(lease.id, word, lease._replace(version=new.version, until_ms=new.at_ms, spot=new.number))
+
+def _groups(leases: Sequence[Lease]) -> dict[tuple[int, int, int, str], list[int]]:
+    """The indexes of leases by bundle, spot, version and consumer."""
+    groups: dict[tuple[int, int, int, str], list[int]] = {}
+    for index, (_, _, version, consumer, _, bundle, spot, _) in enumerate(leases):
+        group = (bundle, spot, version, consumer)
+        if group in groups:
+            groups[group].append(index)
+        else:
+            groups[group] = [index]
+    return groups
+
+
+def _outcome(lease: Lease, word: OutcomeWord, active: int, new: Spot | None) -> Outcome:
+    if not active >> lease.place & 1:
+        return Outcome(lease.id, "lost", reason="the lease has ended, or was used before")
+    if new is None:
+        return Outcome(lease.id, word)
+    return Outcome(lease.id, word, lease._replace(version=new.version, until_ms=new.at_ms, spot=new.number))
 
 
 # --- look -------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from batchline.core.spot import ENDED, Spot
 from batchline.core.topic import Topic
 from batchline.errors import StoreError
 from batchline.stores.memory_tables import MemoryTables
-from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, Due, Key, SpotChange, Stretch, TriedSpot
+from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, Due, Key, SpotChange, Stretch, TriedSpot, WholeSpot
 
 __all__ = ["MemoryTimelineRows"]
 
@@ -141,6 +141,16 @@ class MemoryTimelineRows:
             if (found.version, found.bits) != (before.version, before.bits):
                 raise StoreError(f"spot {before.key} is not what it was")
             self._put(after)
+
+    def end_spots(self, whole: Sequence[WholeSpot], now_ms: int) -> int:
+        """Take spots off the line whose messages are all leased in this way, actively; tells how many they were."""
+        ended = 0
+        for one in whole:
+            spot = self._tables.spots.get(one.bundle, {}).get(one.number)
+            if spot is not None and spot.bits == one.bits and spot.is_held(one.version, one.consumer, now_ms):
+                self._put(spot.ended(now_ms))
+                ended += 1
+        return ended
 
     def delete_spots(self, keys: Sequence[Key]) -> None:
         """Forget spots."""

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from batchline.core.ack import Asked
@@ -30,13 +31,18 @@ class ServerStore(Store):
     def session(self, connection: Any) -> SqlSession:
         """A session on a connection, with the queries of this database."""
 
+    def sending(self, connection: Any) -> AbstractContextManager[Any]:  # noqa: ARG002 - some databases do
+        """Within it, statements need not be answered before the next is sent, if the database can do that."""
+        return nullcontext()
+
     def transact(self, work: Callable[[Rows], T]) -> T:
         """Do the work between BEGIN and COMMIT, at READ COMMITTED."""
 
         def within(connection: Any) -> T:
-            connection.cursor().execute("BEGIN")
-            answer = work(SqlRows(self.session(connection)))
-            connection.cursor().execute("COMMIT")
+            with self.sending(connection):
+                connection.cursor().execute("BEGIN")
+                answer = work(SqlRows(self.session(connection)))
+                connection.cursor().execute("COMMIT")
             return answer
 
         return self.connections.transact(within)

@@ -32,6 +32,7 @@ __all__ = [
     "Stretch",
     "TimelineRows",
     "TriedSpot",
+    "WholeSpot",
 ]
 
 Key = tuple[int, int]
@@ -72,6 +73,16 @@ class SpotChange(NamedTuple):
 
     before: Spot
     after: Spot
+
+
+class WholeSpot(NamedTuple):
+    """What a spot must be, to be taken off the line as a whole."""
+
+    bundle: int
+    number: int
+    version: int
+    bits: int
+    consumer: str
 
 
 class TriedSpot(NamedTuple):
@@ -162,6 +173,9 @@ class TimelineRows(Protocol):
 
     def write_spots(self, changes: Sequence[SpotChange]) -> None:
         """Write spots, each only if its version and bits are those before; all of them, or it is all repeated."""
+
+    def end_spots(self, whole: Sequence[WholeSpot], now_ms: int) -> int:
+        """Take spots off the line whose messages are all leased in this way, actively; tells how many they were."""
 
     def delete_spots(self, keys: Sequence[Key]) -> None:
         """Forget spots; they must be held."""

@@ -66,6 +66,15 @@ FROM unnest(
 )
 WHERE s.bundle = w.bundle AND s.number = w.number AND s.version = w.version_before AND s.bits = w.bits_before;
 
+-- end_spots: Take spots off the line whose messages are all leased in this way, actively.
+UPDATE batchline_spots AS s
+SET segment = -1, at_ms = :now_ms, bits = 0, size = 0, consumer = NULL
+FROM unnest(
+    :bundle::bigint[], :number::bigint[], :version::integer[], :bits::bigint[], :consumer::text[]
+) AS w (bundle, number, version, bits, consumer)
+WHERE s.bundle = w.bundle AND s.number = w.number AND s.version = w.version AND s.bits = w.bits
+    AND s.consumer = w.consumer AND s.at_ms > :now_ms;
+
 -- delete_spots: Forget spots.
 DELETE FROM batchline_spots AS s
 USING unnest(:bundle::bigint[], :number::bigint[]) AS q (bundle, number)

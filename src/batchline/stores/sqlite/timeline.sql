@@ -58,6 +58,11 @@ SET topic = :topic, segment = :segment, at_ms = :at_ms, bits = :bits, low_bucket
     high_bucket = :high_bucket, version = :version, attempts = :attempts, consumer = :consumer, size = :size
 WHERE bundle = :bundle AND number = :number AND version = :version_before AND bits = :bits_before;
 
+-- end_spots: Take spots off the line whose messages are all leased in this way, actively.
+UPDATE batchline_spots SET segment = -1, at_ms = :now_ms, bits = 0, size = 0, consumer = NULL
+WHERE bundle = :bundle AND number = :number AND version = :version AND bits = :bits AND consumer = :consumer
+    AND at_ms > :now_ms;
+
 -- delete_spots: Forget spots.
 DELETE FROM batchline_spots WHERE bundle = :bundle AND number = :number;
 
