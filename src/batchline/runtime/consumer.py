@@ -64,16 +64,20 @@ class Consumer:
         lease: timedelta | None = None,
         retry: RetryRules | None = None,
         drain: timedelta = timedelta(seconds=30),
+        look_every: timedelta = LOOK_EVERY,
         services: Services | None = None,
         wait: Wait = wait_for,
         chance: Callable[[], float] = random.random,
     ):
         """A consumer with an id that should stay the same when it is started again: it gets its own leases back.
 
-        `drain` is how long handlers may go on after `stop`; what they have not finished then is given back.
+        `drain` is how long handlers may go on after `stop`; what they have not finished then is given back. When there
+        is nothing to do it looks as often as `look_every` for messages that are due as they are created; those that it
+        knows of it takes at their moment.
         """
         _check_concurrency(concurrency)
         check_span("drain", drain, 0)
+        check_span("look_every", look_every, 1_000)
         self.consumer = check_name("the consumer", consumer or f"{socket.gethostname()}-{os.getpid()}")
         #: How many messages ended in which way: done, released, lost.
         self.outcomes: Counter[str] = Counter()
@@ -83,6 +87,7 @@ class Consumer:
         self._concurrency = concurrency
         self._retry = retry or RetryRules()
         self._drain_ms = span_ms(drain)
+        self._look_s = look_every.total_seconds()
         self._services = services
         self._wait, self._chance = wait, chance
         self._running: list[Running] = []
@@ -241,10 +246,9 @@ class Consumer:
     async def _until_due(self) -> float:
         """How long until the next message is due, or until it is time to look for new ones."""
         next_ms = await asyncio.to_thread(self._timeline.next_due, self._topic, self.consumer)
-        look_s = LOOK_EVERY.total_seconds()
         if next_ms is None:
-            return look_s
-        return min(max(next_ms - self._timeline.now_ms(), 0) / 1_000, look_s)
+            return self._look_s
+        return min(max(next_ms - self._timeline.now_ms(), 0) / 1_000, self._look_s)
 
     def _until_upkeep(self) -> float:
         """How long until leases are to be extended, or it is to be seen."""

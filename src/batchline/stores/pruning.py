@@ -1,6 +1,6 @@
 """What is removed in the background, on any store, in bounded steps."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from batchline.core.bundle import Bundle
@@ -13,28 +13,34 @@ __all__ = ["end_messages", "prune_ended", "remove_topic"]
 
 
 def prune_ended(rows: TimelineRows, topic: Topic, before_ms: int, limit: int) -> int:
-    """Remove up to so many spots of messages that are done or cancelled; bundles go with their last one."""
+    """Remove up to so many spots of messages that are done or cancelled, and their ids; bundles go with their last."""
     ended = rows.hold_ended(topic.number, before_ms, limit)
     if ended:
         going = {spot.key for spot in ended}
+        left = {spot.bundle: 0 for spot in ended}
+        others: set[int] = set()
         # Locked, so that of two that remove the last spots of a bundle one sees that they were the last.
-        others = {spot.bundle for spot in rows.hold_spots_of({spot.bundle for spot in ended}) if spot.key not in going}
+        for spot in rows.hold_spots_of(left):
+            if spot.key not in going:
+                left[spot.bundle] |= spot.bits
+                others.add(spot.bundle)
         rows.delete_spots(sorted(going))
-        _remove_bundles(rows, {spot.bundle for spot in ended} - others)
+        bundles = rows.bundles_by_number(left)
+        _free_ids(rows, bundles.values(), left)
+        rows.delete_bundles(sorted(bundles.keys() - others))
     return len(ended)
 
 
-def _remove_bundles(rows: TimelineRows, numbers: Iterable[int]) -> None:
-    bundles = rows.bundles_by_number(numbers) if numbers else {}
+def _free_ids(rows: TimelineRows, bundles: Iterable[Bundle], left: Mapping[int, int]) -> None:
+    """Let the chosen ids of messages be free that are not left in their bundles."""
     ids: dict[int, dict[str, int]] = {}
-    for number, bundle in bundles.items():
-        if bundle.ids is not None:
-            for topic in _topics_of(rows, bundle):
-                ids.setdefault(topic, {}).update(dict.fromkeys(bundle.ids, number))
+    for bundle in bundles:
+        gone = [id for place, id in enumerate(bundle.ids or ()) if not left[bundle.number] >> place & 1]
+        for topic in _topics_of(rows, bundle) if gone else ():
+            ids.setdefault(topic, {}).update(dict.fromkeys(gone, bundle.number))
     for topic, theirs in ids.items():
         found = rows.message_ids(topic, list(theirs))
         rows.delete_message_ids(topic, [id for id, (number, _) in found.items() if theirs[id] == number])
-    rows.delete_bundles(sorted(bundles))
 
 
 def _topics_of(rows: TimelineRows, bundle: Bundle) -> list[int]:
