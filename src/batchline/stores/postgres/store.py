@@ -132,7 +132,8 @@ class PostgresSession(SqlSession):
     def raw_rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows it selects, with bytes as they are: sent as such, not as text."""
         values = {name: self.parameter(value) for name, value in parameters.items()}
-        return list(self._cursor.execute(self._queries[query], values, binary=True).fetchall())
+        sql = " ".join(self._queries[name] for name in query.split())
+        return list(self._cursor.execute(sql, values, binary=True).fetchall())
 
     def keyed_rows(self, query: str, keys: Sequence[tuple[int, int]], **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of these bundles and numbers that it selects, in their order."""
