@@ -1,5 +1,7 @@
 """Counting by slices, and the histogram of the future."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ from batchline.core.future_load import (
 from batchline.core.message import ms_of
 
 MOMENTS = st.integers(0, 12 * SLICE_MS) | st.builds(
-    lambda slice, by: max(slice * SLICE_MS + by, 0), st.integers(0, 12), st.integers(-1, 1)
+    lambda number, by: max(number * SLICE_MS + by, 0), st.integers(0, 12), st.integers(-1, 1)
 )
 
 
@@ -26,9 +28,9 @@ def test_counts_have_a_total() -> None:
     assert Counts(1, 20, 300).total == 321
 
 
-@pytest.mark.parametrize(("at", "slice"), [(0, 0), (299_999, 0), (300_000, 1), (300_001, 1)])
-def test_a_slice_begins_at_its_moment(at: int, slice: int) -> None:
-    assert slice_of(at) == slice
+@pytest.mark.parametrize(("at", "number"), [(0, 0), (299_999, 0), (300_000, 1), (300_001, 1)])
+def test_a_slice_begins_at_its_moment(at: int, number: int) -> None:
+    assert slice_of(at) == number
 
 
 @given(begin=MOMENTS, end=MOMENTS, at=MOMENTS)
@@ -49,7 +51,7 @@ def test_bins_cover_the_range_and_are_as_long_as_each_other(begin: int, length: 
     assert (edges[0], edges[-1]) == (begin, begin + length)
     assert edges == sorted(set(edges))
     assert len(edges) - 1 <= bins + 1
-    widths = {end - start for start, end in zip(edges[1:-2], edges[2:-1], strict=True)}
+    widths = {end - start for start, end in pairwise(edges[1:-1])}
     assert len(widths) <= 1
     if -(-length // bins) >= SLICE_MS:
         assert all(edge % SLICE_MS == 0 for edge in edges[1:-1])
