@@ -179,7 +179,8 @@ def _meet_twins(rows: TimelineRows, creating: _Creating, creation: Creation, twi
     bundles = rows.bundles_by_number({bundle for bundle, _ in twins.values()})
     for index, (number, place) in twins.items():
         message, bundle = creation.messages[index], bundles.get(number)
-        if bundle is None or place >= len(bundle.bodies) or bundle.id_of(place) != message.id:
+        made_elsewhere = bundle is not None and bundle.ids is None and bundle.topic != creating.topic.number
+        if bundle is None or made_elsewhere or place >= len(bundle.bodies) or bundle.id_of(place) != message.id:
             raise InvalidMessage(f"the id {message.id!r} looks as if it were made here, and was not: choose another")
         if bundle.producer_group != creating.owner:
             reason = "another producer group has a message of this id"
