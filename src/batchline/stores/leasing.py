@@ -29,8 +29,6 @@ __all__ = [
 
 #: Spots that are asked for first, whatever the limit: most have many messages, and then a few are enough.
 FIRST_SPOTS: Final = 8
-#: What the history says of a lease that ended by itself.
-RAN_OUT: Final = "the lease ran out"
 
 
 @dataclass(slots=True)
@@ -116,8 +114,7 @@ def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, spots: Itera
         mask = leasing.wanted(spot, bundle)
         if not mask:
             continue
-        if spot.consumer is not None:
-            line.note_attempt(spot, mask, spot.at_ms, "lost", RAN_OUT)
+        line.note_lost(spot, mask)
         if leasing.dead_letter is not None and leasing.topic.is_exhausted(spot.attempts):
             _bury(rows, line, leasing.topic, leasing.dead_letter, spot, bundle, mask, leasing.now_ms)
         else:
@@ -155,7 +152,7 @@ def bury_expired(rows: TimelineRows, topic: Topic, now_ms: int, limit: int, numb
     spots = rows.hold_exhausted(topic.number, topic.max_attempts, now_ms, limit)
     bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
     for spot in spots:
-        line.note_attempt(spot, spot.bits, spot.at_ms, "lost", RAN_OUT)
+        line.note_lost(spot, spot.bits)
         _bury(rows, line, topic, dead, spot, bundles[spot.bundle], spot.bits, now_ms)
     line.write(rows)
     return len(spots)
@@ -198,8 +195,7 @@ def lease_one_message(
     bundle = rows.bundles_by_number([spot.bundle])[spot.bundle]
     owner = rows.producer_group_names([bundle.producer_group])[bundle.producer_group]
     line, mask = LineChanges(numbers), 1 << place[1]
-    if spot.consumer is not None:
-        line.note_attempt(spot, mask, spot.at_ms, "lost", RAN_OUT)
+    line.note_lost(spot, mask)
     _take(leasing, line, spot, bundle, mask, owner)
     line.write(rows)
     return leasing.found[0]

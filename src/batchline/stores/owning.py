@@ -216,6 +216,7 @@ def move_messages(
             reason = f"topic {topic.name!r} takes messages up to {moment_ms(latest_ms).isoformat()}"
             outcomes[id] = Outcome(id, "too_far", reason=reason)
         else:
+            line.note_lost(spot, 1 << place)
             line.change(spot, 1 << place, partial(Spot.moved, at_ms=moments[id]))
             outcomes[id] = Outcome(id, "moved")
     line.write(rows)
