@@ -36,6 +36,8 @@ class ModelMessage:
     priority: int
     #: All that were created in the same call.
     mates: "list[ModelMessage]" = field(repr=False)
+    #: The topic it was created on.
+    home: str
     version: int = 1
     attempts: int = 0
     consumer: str | None = None
@@ -102,7 +104,7 @@ class Model:
         """New messages of one call: id, owner, body, at, priority."""
         mates: list[ModelMessage] = []
         for id, owner, body, at, priority in parts:
-            new = ModelMessage(topic, id, owner, body, at, priority, mates)
+            new = ModelMessage(topic, id, owner, body, at, priority, mates, topic)
             mates.append(new)
             self.ids[topic, id] = new
         self.all += mates
