@@ -232,21 +232,24 @@ def release_leases(
     numbers: Iterator[int],
 ) -> list[Outcome]:
     """Give messages back, to be offered again at a moment that is not in the past."""
-    topics = {lease.topic: rows.topic(lease.topic) for lease in leases}
-    latest_ms = min((now_ms + span_ms(topic.max_ahead) for topic in topics.values() if topic), default=now_ms)
-    if at_ms > latest_ms:
-        far = f"the topic takes messages up to {moment_ms(latest_ms).isoformat()}"
-        return [Outcome(lease.id, "too_far", reason=far) for lease in leases]
-    held = _Held(rows, leases, now_ms)
+    topics = {name: rows.topic(name) for name in dict.fromkeys(lease.topic for lease in leases)}
+    latest_ms = {name: now_ms + span_ms(topic.max_ahead) for name, topic in topics.items() if topic}
+    far = {name: moment_ms(latest).isoformat() for name, latest in latest_ms.items() if at_ms > latest}
+    held = _Held(rows, [lease for lease in leases if lease.topic not in far], now_ms)
     line = LineChanges(numbers)
 
     def release(spot: Spot, mask: int, _: Lease) -> None:
         line.note_attempt(spot, mask, now_ms, "released", reason)
         line.change(spot, mask, partial(Spot.moved, at_ms=max(at_ms, now_ms)))
 
-    outcomes = held.each("released", release)
+    outcomes = iter(held.each("released", release))
     line.write(rows)
-    return outcomes
+    return [
+        Outcome(lease.id, "too_far", reason=f"the topic takes messages up to {far[lease.topic]}")
+        if lease.topic in far
+        else next(outcomes)
+        for lease in leases
+    ]
 
 
 def done_leases(rows: TimelineRows, leases: Sequence[Lease], now_ms: int, numbers: Iterator[int]) -> list[Outcome]:
