@@ -250,16 +250,13 @@ class Run:
         picked = self.picked(picks)
         at = max(self.model.now + ahead, 0)
         outcomes = self.timeline.release([token for token, _ in picked], at, reason="later")
-        nearest = min((self.model.topics[token.topic].max_ahead for token, _ in picked), default=0)
-        if at > self.model.now + nearest:
-            assert words(outcomes) == ["too_far"] * len(picked)
-            return
-        held = {token: self.model.holder(token) for token, _ in picked}
+        far = {name for name, topic in self.model.topics.items() if at > self.model.now + topic.max_ahead}
+        held = {token: self.model.holder(token) for token, _ in picked if token.topic not in far}
         for message in {one for one in held.values() if one is not None}:
             self.model.release(message, at, "later")
-        assert [(one.id, one.outcome) for one in outcomes] == [
-            (token.id, "lost" if held[token] is None else "released") for token, _ in picked
-        ]
+        for (token, _), outcome in zip(picked, outcomes, strict=True):
+            expected = "too_far" if token.topic in far else "lost" if held[token] is None else "released"
+            assert (outcome.id, outcome.outcome) == (token.id, expected)
         self.tell("release", outcomes)
 
     def done(self, picks: list[int]) -> None:
