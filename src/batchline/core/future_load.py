@@ -88,7 +88,7 @@ class Range:
 def cut_at_slices(span: Range) -> tuple[Range, list[Range]]:
     """A range as the whole slices in it, by number, and what is left at its ends, by moment."""
     first, last = -(-span.begin_ms // SLICE_MS), span.end_ms // SLICE_MS
-    if first >= last:
+    if first > last:
         return Range(0, 0), [] if span.is_empty() else [span]
     ends = [Range(span.begin_ms, first * SLICE_MS), Range(last * SLICE_MS, span.end_ms)]
     return Range(first, last), [end for end in ends if not end.is_empty()]

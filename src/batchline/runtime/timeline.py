@@ -441,7 +441,9 @@ class Timeline:
     def _share(self, topic: Topic, consumer: str, now_ms: int) -> range:
         """The buckets of a consumer that has subscribed, or all of them."""
         buckets, seen_ms = self._shares.get((topic.name, consumer), (range(topic.buckets), now_ms))
-        return buckets if now_ms - seen_ms <= self._live_for_ms else range(topic.buckets)
+        # A topic of the same name that was made anew may have fewer.
+        fits = now_ms - seen_ms <= self._live_for_ms and buckets.stop <= topic.buckets
+        return buckets if fits else range(topic.buckets)
 
 
 def _stretch(topic: Topic, buckets: range, to_ms: int) -> Stretch:

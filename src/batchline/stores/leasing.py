@@ -29,8 +29,6 @@ __all__ = [
 
 #: Spots that are asked for first, whatever the limit: most have many messages, and then a few are enough.
 FIRST_SPOTS: Final = 8
-#: What the history says of a lease that ended by itself.
-RAN_OUT: Final = "the lease ran out"
 
 
 @dataclass(slots=True)
@@ -118,8 +116,7 @@ def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, spots: Seque
         mask = leasing.wanted(spot, bundle)
         if not mask:
             continue
-        if spot.consumer is not None:
-            line.note_attempt(spot, mask, spot.at_ms, "lost", RAN_OUT)
+        line.note_lost(spot, mask)
         if leasing.dead_letter is not None and leasing.topic.is_exhausted(spot.attempts):
             _bury(rows, line, leasing.topic, leasing.dead_letter, spot, bundle, mask, leasing.now_ms)
         else:
@@ -163,7 +160,7 @@ def bury_expired(rows: TimelineRows, topic: Topic, now_ms: int, limit: int, numb
     spots = rows.hold_exhausted(topic.number, topic.max_attempts, now_ms, limit)
     bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
     for spot in spots:
-        line.note_attempt(spot, spot.bits, spot.at_ms, "lost", RAN_OUT)
+        line.note_lost(spot, spot.bits)
         _bury(rows, line, topic, dead, spot, bundles[spot.bundle], spot.bits, now_ms)
     line.write(rows)
     return len(spots)
@@ -198,18 +195,21 @@ def _bury(
 def lease_one_message(
     rows: TimelineRows, leasing: Leasing, id: str, version: int, numbers: Iterator[int]
 ) -> LeasedMessage | None:
-    """Lease one message, if it is available and still has this version."""
+    """Lease one message, if it is available and still has this version; one leased too often is buried instead."""
     place = find_places(rows, leasing.topic, [id]).get(id)
     spot = None if place is None else spot_with(rows.hold_spots_of([place[0]]), leasing.topic, place[1])
     if place is None or spot is None or spot.version != version or not spot.is_available(leasing.now_ms):
         return None
     bundle = rows.bundles_by_number([spot.bundle])[spot.bundle]
     line, mask = LineChanges(numbers), 1 << place[1]
-    if spot.consumer is not None:
-        line.note_attempt(spot, mask, spot.at_ms, "lost", RAN_OUT)
-    _take(leasing, line, spot, bundle, mask)
+    line.note_lost(spot, mask)
+    dead = _dead_letter(rows, leasing.topic)
+    if dead is not None and leasing.topic.is_exhausted(spot.attempts):
+        _bury(rows, line, leasing.topic, dead, spot, bundle, mask, leasing.now_ms)
+    else:
+        _take(leasing, line, spot, bundle, mask)
     line.write(rows)
-    return leasing.found[0]
+    return leasing.found[0] if leasing.found else None
 
 
 # --- with a lease -----------------------------------------------------------------------------------------------------
@@ -239,21 +239,24 @@ def release_leases(
     numbers: Iterator[int],
 ) -> list[Outcome]:
     """Give messages back, to be offered again at a moment that is not in the past."""
-    topics = {lease.topic: rows.topic(lease.topic) for lease in leases}
-    latest_ms = min((now_ms + span_ms(topic.max_ahead) for topic in topics.values() if topic), default=now_ms)
-    if at_ms > latest_ms:
-        far = f"the topic takes messages up to {moment_ms(latest_ms).isoformat()}"
-        return [Outcome(lease.id, "too_far", reason=far) for lease in leases]
-    held = _Held(rows, leases, now_ms)
+    topics = {name: rows.topic(name) for name in dict.fromkeys(lease.topic for lease in leases)}
+    latest_ms = {name: now_ms + span_ms(topic.max_ahead) for name, topic in topics.items() if topic}
+    far = {name: moment_ms(latest).isoformat() for name, latest in latest_ms.items() if at_ms > latest}
+    held = _Held(rows, [lease for lease in leases if lease.topic not in far], now_ms)
     line = LineChanges(numbers)
 
     def release(spot: Spot, mask: int, _: Lease) -> None:
         line.note_attempt(spot, mask, now_ms, "released", reason)
         line.change(spot, mask, partial(Spot.moved, at_ms=max(at_ms, now_ms)))
 
-    outcomes = held.each("released", release)
+    outcomes = iter(held.each("released", release))
     line.write(rows)
-    return outcomes
+    return [
+        Outcome(lease.id, "too_far", reason=f"the topic takes messages up to {far[lease.topic]}")
+        if lease.topic in far
+        else next(outcomes)
+        for lease in leases
+    ]
 
 
 def done_leases(rows: TimelineRows, leases: Sequence[Lease], now_ms: int, numbers: Iterator[int]) -> list[Outcome]:

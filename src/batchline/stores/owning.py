@@ -178,7 +178,8 @@ def _meet_twins(rows: TimelineRows, creating: _Creating, twins: Mapping[int, Pla
     bundles = rows.bundles_by_number({bundle for bundle, _ in twins.values()})
     for index, (number, place) in twins.items():
         id, bundle = creating.ids[index], bundles.get(number)
-        if bundle is None or place >= len(bundle.bodies) or bundle.id_of(place) != id:
+        made_elsewhere = bundle is not None and bundle.ids is None and bundle.topic != creating.topic.number
+        if bundle is None or made_elsewhere or place >= len(bundle.bodies) or bundle.id_of(place) != id:
             raise InvalidMessage(f"the id {id!r} looks as if it were made here, and was not: choose another")
         if bundle.producer_group != creating.owner:
             creating.refuse([index], "conflict", "another producer group has a message of this id")
@@ -212,6 +213,7 @@ def move_messages(
             reason = f"topic {topic.name!r} takes messages up to {moment_ms(latest_ms).isoformat()}"
             outcomes[id] = Outcome(id, "too_far", reason=reason)
         else:
+            line.note_lost(spot, 1 << place)
             line.change(spot, 1 << place, partial(Spot.moved, at_ms=moments[id]))
             outcomes[id] = Outcome(id, "moved")
     line.write(rows)
