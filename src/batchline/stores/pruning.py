@@ -26,14 +26,15 @@ def prune_ended(rows: TimelineRows, topic: Topic, before_ms: int, limit: int) ->
 
 def _remove_bundles(rows: TimelineRows, numbers: Iterable[int]) -> None:
     bundles = rows.bundles_by_number(numbers) if numbers else {}
-    ids: dict[int, dict[str, int]] = {}
-    for number, bundle in bundles.items():
+    ids: dict[int, set[str]] = {}
+    for bundle in bundles.values():
         if bundle.ids is not None:
             for topic in _topics_of(rows, bundle):
-                ids.setdefault(topic, {}).update(dict.fromkeys(bundle.ids, number))
+                ids.setdefault(topic, set()).update(bundle.ids)
     for topic, theirs in ids.items():
-        found = rows.message_ids(topic, list(theirs))
-        rows.delete_message_ids(topic, [id for id, (number, _) in found.items() if theirs[id] == number])
+        # An id may stand in several bundles: in that of its message, and in those of calls that met it.
+        found = rows.message_ids(topic, sorted(theirs))
+        rows.delete_message_ids(topic, sorted(id for id, (number, _) in found.items() if number in bundles))
     rows.delete_bundles(sorted(bundles))
 
 
