@@ -190,7 +190,7 @@ def _bury(
 def lease_one_message(
     rows: TimelineRows, leasing: Leasing, id: str, version: int, numbers: Iterator[int]
 ) -> LeasedMessage | None:
-    """Lease one message, if it is available and still has this version."""
+    """Lease one message, if it is available and still has this version; one that was leased too often is buried."""
     place = find_places(rows, leasing.topic, [id]).get(id)
     spot = None if place is None else spot_with(rows.hold_spots_of([place[0]]), leasing.topic, place[1])
     if place is None or spot is None or spot.version != version or not spot.is_available(leasing.now_ms):
@@ -200,9 +200,13 @@ def lease_one_message(
     line, mask = LineChanges(numbers), 1 << place[1]
     if spot.consumer is not None:
         line.note_attempt(spot, mask, spot.at_ms, "lost", RAN_OUT)
-    _take(leasing, line, spot, bundle, mask, owner)
+    dead = _dead_letter(rows, leasing.topic)
+    if dead is not None and leasing.topic.is_exhausted(spot.attempts):
+        _bury(rows, line, leasing.topic, dead, spot, bundle, mask, leasing.now_ms)
+    else:
+        _take(leasing, line, spot, bundle, mask, owner)
     line.write(rows)
-    return leasing.found[0]
+    return leasing.found[0] if leasing.found else None
 
 
 # --- with a lease -----------------------------------------------------------------------------------------------------
