@@ -22,6 +22,7 @@ from batchline.core.rate import allowed
 from batchline.core.spot import ENDED, Spot
 from batchline.core.topic import Topic, span_ms
 from batchline.errors import ForeignMessage, InvalidMessage, UnknownMessage
+from batchline.stores.connections import Busy
 from batchline.stores.line import LineChanges
 from batchline.stores.timeline_rows import TimelineRows, TriedSpot
 
@@ -156,6 +157,8 @@ def _insert_ids(rows: TimelineRows, topic: Topic, drafts: list[Draft]) -> dict[i
     if not places or rows.insert_message_ids(topic.number, places) == len(places):
         return {}
     found = rows.message_ids(topic.number, list(chosen))
+    if len(found) < len(chosen):
+        raise Busy("a message that had one of the ids was removed meanwhile")
     return {chosen[id][2]: place for id, place in found.items() if place != chosen[id][:2]}
 
 
@@ -179,6 +182,8 @@ def _meet_twins(rows: TimelineRows, creating: _Creating, creation: Creation, twi
     bundles = rows.bundles_by_number({bundle for bundle, _ in twins.values()})
     for index, (number, place) in twins.items():
         message, bundle = creation.messages[index], bundles.get(number)
+        if bundle is None and made_place(message.id) is None:
+            raise Busy("a message that had one of the ids was removed meanwhile")
         if bundle is None or place >= len(bundle.bodies) or bundle.id_of(place) != message.id:
             raise InvalidMessage(f"the id {message.id!r} looks as if it were made here, and was not: choose another")
         if bundle.producer_group != creating.owner:
