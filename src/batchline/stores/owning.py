@@ -250,7 +250,7 @@ def _owned_spots(
     bundles = {bundle for bundle, _ in places.values()}
     number = rows.producer_group(owner)
     owners = rows.owners_of(bundles) if bundles else {}
-    spots = _spots_by_bundle(rows.hold_spots_of(bundles) if bundles else [])
+    spots = _spots_by_bundle(_hold_all(rows, topic, set(places.values())))
     for id in ids:
         bundle, place = places.get(id, (0, 0))
         spot = spot_with(spots.get(bundle, ()), topic, place)
@@ -263,6 +263,19 @@ def _owned_spots(
             yield id, Outcome(id, "leased", reason=reason), None, place
         else:
             yield id, Outcome(id, "unknown"), spot, place
+
+
+def _hold_all(rows: TimelineRows, topic: Topic, places: set[Place]) -> list[Spot]:
+    """All spots of these messages' bundles, held; also those that were split off one while it was waited for."""
+    bundles = {bundle for bundle, _ in places}
+    spots, before = rows.hold_spots_of(bundles) if bundles else [], -1
+    while len(spots) != before and not _have_all(_spots_by_bundle(spots), topic, places):
+        spots, before = rows.hold_spots_of(bundles), len(spots)
+    return spots
+
+
+def _have_all(spots: Mapping[int, list[Spot]], topic: Topic, places: set[Place]) -> bool:
+    return all(spot_with(spots.get(bundle, ()), topic, place) for bundle, place in places)
 
 
 def _spots_by_bundle(spots: Iterable[Spot]) -> dict[int, list[Spot]]:
