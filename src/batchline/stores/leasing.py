@@ -86,7 +86,9 @@ def lease_messages(rows: TimelineRows, leasing: Leasing, numbers: Iterator[int])
         chosen = _enough(due, leasing.missing)
         if not chosen:
             break
-        _lease(rows, leasing, line, rows.hold_due([one.key for one in chosen], leasing.now_ms))
+        held = rows.hold_due([one.key for one in chosen], leasing.now_ms)
+        # One that was buried since it was read is due as well, on another topic.
+        _lease(rows, leasing, line, [spot for spot in held if spot.topic == leasing.topic.number])
         if len(chosen) == len(due) < ask:
             break
         after, ask = chosen[-1], min(leasing.limit, 4 * ask)
