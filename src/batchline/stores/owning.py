@@ -120,28 +120,26 @@ def _create(
     drafts = draft_bundles(messages, topic.number, creating.owner, topic.buckets, creation.now_ms, numbers)
     for draft in drafts:
         draft.indexes = [wanted[index] for index in draft.indexes]
-    repeated = _insert_bundles(rows, [draft.bundle for draft in drafts])
+    new = _insert_bundles(rows, [draft.bundle for draft in drafts])
     twins = _insert_ids(rows, topic, drafts)
     for draft in drafts:
         for place, index in enumerate(draft.indexes):
             if index not in twins:
                 creating.outcomes[index] = Outcome(draft.bundle.id_of(place), "created")
-    if not repeated:
-        _stand(rows, drafts, twins, numbers)
+    _stand(rows, [draft for draft in drafts if draft.bundle.number in new], twins, numbers)
     if twins:
         _meet_twins(rows, creating, creation, twins)
 
 
-def _insert_bundles(rows: TimelineRows, bundles: list[Bundle]) -> bool:
-    """Insert bundles, or tell that an earlier attempt of this very call has done so."""
-    inserted = rows.insert_bundles(bundles)
-    if inserted == len(bundles):
-        return False
-    if inserted == 0 and rows.bundles_by_number([bundle.number for bundle in bundles]) == {
-        bundle.number: bundle for bundle in bundles
-    }:
-        return True
-    raise NumbersTaken
+def _insert_bundles(rows: TimelineRows, bundles: list[Bundle]) -> set[int]:
+    """Insert bundles, and tell which are new: all, unless an earlier attempt of this very call was committed."""
+    ours = {bundle.number: bundle for bundle in bundles}
+    if rows.insert_bundles(bundles) == len(bundles):
+        return set(ours)
+    if rows.bundles_by_number(ours) != ours:
+        raise NumbersTaken
+    # An attempt that was committed left none of which all messages had been there already: they are new again.
+    return ours.keys() - {spot.bundle for spot in rows.spots_of(ours)}
 
 
 def _insert_ids(rows: TimelineRows, topic: Topic, drafts: list[Draft]) -> dict[int, Place]:
