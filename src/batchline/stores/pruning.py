@@ -15,12 +15,14 @@ __all__ = ["end_messages", "prune_ended", "remove_topic"]
 def prune_ended(rows: TimelineRows, topic: Topic, before_ms: int, limit: int) -> int:
     """Remove up to so many spots of messages that are done or cancelled; bundles go with their last one."""
     ended = rows.hold_ended(topic.number, before_ms, limit)
-    if ended:
-        going = {spot.key for spot in ended}
-        # Locked, so that of two that remove the last spots of a bundle one sees that they were the last.
-        others = {spot.bundle for spot in rows.hold_spots_of({spot.bundle for spot in ended}) if spot.key not in going}
+    # One at a time removes spots of a bundle, so that one sees which were the last. Nobody is waited for: who waits
+    # for these spots may hold others of the bundle.
+    held = rows.hold_bundles({spot.bundle for spot in ended}) if ended else set()
+    going = {spot.key for spot in ended if spot.bundle in held}
+    if going:
+        others = {spot.bundle for spot in rows.spots_of(held) if spot.key not in going}
         rows.delete_spots(sorted(going))
-        _remove_bundles(rows, {spot.bundle for spot in ended} - others)
+        _remove_bundles(rows, held - others)
     return len(ended)
 
 

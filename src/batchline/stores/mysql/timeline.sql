@@ -137,6 +137,12 @@ LIMIT :limit FOR UPDATE SKIP LOCKED;
 -- has_spots: Whether anything of a topic is left.
 SELECT 1 FROM batchline_spots WHERE topic = :topic LIMIT 1;
 
+-- hold_bundles: Bundles, locked until the transaction ends, without waiting for anybody.
+SELECT b.number
+FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number BIGINT PATH '$')) AS q
+STRAIGHT_JOIN batchline_bundles AS b ON b.number = q.number
+FOR UPDATE SKIP LOCKED;
+
 -- delete_bundles: Forget bundles.
 DELETE b
 FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number BIGINT PATH '$')) AS q
