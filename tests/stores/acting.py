@@ -94,9 +94,7 @@ class Actor:
         def events(answer: list[Outcome], begun: float, ended: float, now_ms: int) -> list[Event]:
             assert len(answer) == len(messages)
             return [
-                Event(
-                    self.name, "create", begun, ended, now_ms, LINE, one.id, one.outcome, at_of(message), body=body
-                )
+                Event(self.name, "create", begun, ended, now_ms, LINE, one.id, one.outcome, at_of(message), body=body)
                 for one, message in zip(answer, messages, strict=True)
                 # A message whose id another has is not this one.
                 for body in ([message.body] if one.outcome != "conflict" else [])
@@ -132,7 +130,9 @@ class Actor:
             lambda found, *when: [self._leased("lease", topic, one, duration, *when) for one in found],
         )
         assert len(found) <= limit
-        assert len({one.id for one in found}) == len(found) or topic == DEAD
+        assert len({one.id for one in found}) == len(found) or topic == DEAD, [
+            one for one in found if [two.id for two in found].count(one.id) > 1
+        ]
         assert buckets is None or all(in_buckets(one.id, buckets, BUCKETS) for one in found)
         return found
 
@@ -300,9 +300,7 @@ def _act(name: str, seed: str, store: Store, clock: SharedClock, steps: int) -> 
     return actor.events
 
 
-def act_in_threads(
-    store: Store, names: Sequence[str], seed: str, clock: SharedClock, steps: int
-) -> list[Event]:
+def act_in_threads(store: Store, names: Sequence[str], seed: str, clock: SharedClock, steps: int) -> list[Event]:
     """All of them, as threads on one store."""
     with ThreadPoolExecutor(len(names)) as threads:
         running = [threads.submit(_act, name, seed, store, clock, steps) for name in names]
@@ -331,9 +329,7 @@ def act_in_processes(url: str, seed: str, clock: SharedClock, steps: int) -> lis
             process.join()
 
 
-def _act_alone(
-    url: str, names: Sequence[str], seed: str, clock: SharedClock, steps: int, gate: Any, end: Any
-) -> None:
+def _act_alone(url: str, names: Sequence[str], seed: str, clock: SharedClock, steps: int, gate: Any, end: Any) -> None:
     with open_store(url) as store:
         gate.wait(PATIENCE_S)
         end.send(act_in_threads(store, names, seed, clock, steps))
