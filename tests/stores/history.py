@@ -9,6 +9,7 @@ In a module that a new process can load.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from batchline.core.bundle import unpack_bundle
@@ -177,7 +178,7 @@ def _check_life(history: Sequence[Event], owned: Sequence[Event], cancelled: Seq
     """Check one life; how it ended."""
     tokens = _tokens(history)
     versions = sorted(tokens.made)
-    for before, after in zip(versions, versions[1:], strict=False):
+    for before, after in pairwise(versions):
         _check_next(tokens, tokens.made[before], tokens.made[after])
     for event in tokens.made.values():
         if event.verb != "extend":

@@ -9,7 +9,7 @@ from tests.stores.acting import CAST, SharedClock, act_in_processes, act_in_thre
 from tests.stores.history import Event, check_history, what_is_left
 from tests.stores.racing import MORE
 
-STEPS = 120
+STEPS = 80
 ALL = [name for names in CAST for name in names]
 #: A run in which one of these never happened would have raced nothing.
 HAPPENED = {
