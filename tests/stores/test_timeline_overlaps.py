@@ -263,7 +263,10 @@ def test_of_two_creates_of_an_id_one_creates_and_the_other_is_told(
 
 def test_a_create_that_waited_for_one_that_is_taken_back_creates(place: Place) -> None:
     place.create("known")
-    id_row = f"INSERT INTO batchline_message_ids (topic, id, bundle, place) SELECT number, 'same', 1, 0 FROM batchline_topics WHERE name = '{TOPIC}'"
+    id_row = (
+        "INSERT INTO batchline_message_ids (topic, id, bundle, place) "
+        f"SELECT number, 'same', 1, 0 FROM batchline_topics WHERE name = '{TOPIC}'"
+    )
     with beside(place.url) as keep, ThreadPoolExecutor(1) as threads:
         keep.run("BEGIN")
         keep.run(id_row)
