@@ -77,14 +77,19 @@ def _covers(buckets: range, spot: Spot) -> bool:
 def lease_messages(rows: TimelineRows, leasing: Leasing, numbers: Iterator[int]) -> list[LeasedMessage]:
     """Lease messages that are available, the oldest first; those that were leased too often are buried instead."""
     leasing.dead_letter = _dead_letter(rows, leasing.topic)
-    line = LineChanges(numbers)
+    line, seen = LineChanges(numbers), set[Key]()
     after, ask = BEFORE_ALL, min(leasing.limit, FIRST_SPOTS + leasing.limit // 8)
     while leasing.missing:
         due = rows.due(leasing.stretch(), after, ask)
         chosen = _enough(due, leasing.missing)
         if not chosen:
             break
-        _lease(rows, leasing, line, rows.hold_due([one.key for one in chosen], leasing.now_ms))
+        held = rows.hold_due([one.key for one in chosen], leasing.now_ms)
+        # One that was buried since it was read is due as well, on another topic; one that was leased for a moment and
+        # is due again stands further on, and is met twice.
+        new = [spot for spot in held if spot.topic == leasing.topic.number and spot.key not in seen]
+        _lease(rows, leasing, line, new)
+        seen.update(spot.key for spot in new)
         if len(chosen) == len(due) < ask:
             break
         after, ask = chosen[-1], _next_ask(due, leasing.missing)

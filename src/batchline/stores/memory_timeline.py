@@ -114,6 +114,10 @@ class MemoryTimelineRows:
         for id in ids:
             del self._tables.message_ids[topic, id]
 
+    def hold_bundles(self, numbers: Iterable[int]) -> set[int]:
+        """These bundles."""
+        return {number for number in numbers if number in self._tables.bundles}
+
     def delete_bundles(self, numbers: Sequence[int]) -> None:
         """Forget bundles and their attempts."""
         for number in numbers:

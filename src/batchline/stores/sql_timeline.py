@@ -110,6 +110,10 @@ class SqlTimelineRows:
         if ids:
             self._session.tell("delete_message_ids", topic=topic, ids=list(ids))
 
+    def hold_bundles(self, numbers: Iterable[int]) -> set[int]:
+        """Those of these bundles that nobody else is about to remove, locked."""
+        return {number for (number,) in self._session.rows("hold_bundles", numbers=sorted(numbers))}
+
     def delete_bundles(self, numbers: Sequence[int]) -> None:
         """Forget bundles and their attempts."""
         if numbers:

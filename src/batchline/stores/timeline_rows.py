@@ -238,6 +238,9 @@ class TimelineRows(Protocol):
     def has_spots(self, topic: int) -> bool:
         """Whether anything of a topic is left."""
 
+    def hold_bundles(self, numbers: Iterable[int]) -> set[int]:
+        """Those of these bundles that nobody else is about to remove, locked, without waiting for anybody."""
+
     def delete_bundles(self, numbers: Sequence[int]) -> None:
         """Forget bundles and their attempts."""
 

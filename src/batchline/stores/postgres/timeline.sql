@@ -146,6 +146,9 @@ LIMIT :limit FOR UPDATE SKIP LOCKED;
 -- has_spots: Whether anything of a topic is left.
 SELECT 1 FROM batchline_spots WHERE topic = :topic LIMIT 1;
 
+-- hold_bundles: Bundles, locked until the transaction ends, without waiting for anybody.
+SELECT number FROM batchline_bundles WHERE number = ANY(:numbers::bigint[]) FOR UPDATE SKIP LOCKED;
+
 -- delete_bundles: Forget bundles.
 DELETE FROM batchline_bundles WHERE number = ANY(:numbers::bigint[]);
 

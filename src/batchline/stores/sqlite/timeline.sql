@@ -125,6 +125,9 @@ LIMIT :limit;
 -- has_spots: Whether anything of a topic is left.
 SELECT 1 FROM batchline_spots WHERE topic = :topic LIMIT 1;
 
+-- hold_bundles: Bundles.
+SELECT number FROM batchline_bundles WHERE number IN (SELECT value FROM json_each(:numbers));
+
 -- delete_bundles: Forget bundles.
 DELETE FROM batchline_bundles WHERE number IN (SELECT value FROM json_each(:numbers));
 
