@@ -12,7 +12,7 @@ from batchline.core.spot import Spot, mask_of, segment_of, segments_of
 from batchline.core.topic import Topic, span_ms
 from batchline.stores.line import LineChanges
 from batchline.stores.owning import find_places, spot_with
-from batchline.stores.timeline_rows import BEFORE_ALL, Due, Stretch, TimelineRows, WholeSpot
+from batchline.stores.timeline_rows import BEFORE_ALL, Due, Key, Stretch, TimelineRows, WholeSpot
 
 __all__ = [
     "Leasing",
