@@ -300,7 +300,7 @@ class _Held:
         self._leases = leases
         self._now_ms = now_ms
         self._groups = _groups(leases)
-        self._spots = rows.hold_spots(list({group[:2] for group in self._groups}))
+        self._spots = rows.hold_spots(list({group[:2] for group in self._groups})) if leases else {}
 
     def each(self, word: OutcomeWord, act: Callable[[Spot, int, Lease], Spot | None]) -> list[Outcome]:
         """Act once on each spot with active leases; the outcome of those is the word, of others that they are lost."""

@@ -143,9 +143,6 @@ SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucke
 FROM batchline_spots WHERE topic = :topic AND segment >= 0 AND (consumer IS NULL OR at_ms <= :now_ms)
 LIMIT :limit FOR UPDATE SKIP LOCKED;
 
--- has_spots: Whether anything of a topic is left.
-SELECT 1 FROM batchline_spots WHERE topic = :topic LIMIT 1;
-
 -- hold_bundles: Bundles, locked until the transaction ends, without waiting for anybody.
 SELECT number FROM batchline_bundles WHERE number = ANY(:numbers::bigint[]) FOR UPDATE SKIP LOCKED;
 

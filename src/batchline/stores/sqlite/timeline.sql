@@ -122,9 +122,6 @@ SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucke
 FROM batchline_spots WHERE topic = :topic AND segment >= 0 AND (consumer IS NULL OR at_ms <= :now_ms)
 LIMIT :limit;
 
--- has_spots: Whether anything of a topic is left.
-SELECT 1 FROM batchline_spots WHERE topic = :topic LIMIT 1;
-
 -- hold_bundles: Bundles.
 SELECT number FROM batchline_bundles WHERE number IN (SELECT value FROM json_each(:numbers));
 
