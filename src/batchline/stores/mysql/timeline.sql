@@ -123,7 +123,8 @@ SELECT number, counts FROM batchline_tallies WHERE topic = :topic ORDER BY numbe
 -- delete_tallies: Forget notes that were summed.
 DELETE t
 FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number BIGINT PATH '$')) AS q
-STRAIGHT_JOIN batchline_tallies AS t FORCE INDEX (PRIMARY) ON t.number = q.number;
+STRAIGHT_JOIN batchline_tallies AS t FORCE INDEX (PRIMARY) ON t.number = q.number
+WHERE t.topic = :topic;
 
 -- add_slices: Add to sums; locked in order until the transaction ends.
 INSERT INTO batchline_slices (topic, slice, count) VALUES (:topic, :slice, :count)
