@@ -36,6 +36,7 @@ class Ours:
         # Each process has ids of its own; each message a moment that has passed.
         self._ids = count(now_us() << 20)
         self._moments = count(self.timeline.now_ms() - DAY_MS)
+        self._naming = threading.Lock()
         self.attend(range(1))
 
     def attend(self, workers: range) -> None:
@@ -48,9 +49,10 @@ class Ours:
     def consumer(self) -> str:
         """The consumer that this thread is."""
         me = threading.get_ident()
-        if me not in self._consumers:
-            self._consumers[me] = self._names.pop() if len(self._names) > 1 else self._names[0]
-        return self._consumers[me]
+        with self._naming:
+            if me not in self._consumers:
+                self._consumers[me] = self._names.pop() if len(self._names) > 1 else self._names[0]
+            return self._consumers[me]
 
     def create(self, bodies: Sequence[bytes]) -> None:
         """Create messages that are due at once, or were."""
@@ -125,5 +127,3 @@ def counted(queue: Queue) -> int:
     """Let a queue that can do it count its messages."""
     assert isinstance(queue, Ours | Table)
     return queue.count()
-
-

@@ -132,7 +132,7 @@ class PostgreSQLTable(Table):
 
     id_type = "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
     body_type = "bytea"
-    now = "(extract(epoch FROM now()) * 1000)::bigint"
+    now = "floor(extract(epoch FROM now()) * 1000)::bigint"
     some_time = f"(random() * {YEAR_MS - HOUR_MS})::bigint"
 
     def connect(self) -> Any:

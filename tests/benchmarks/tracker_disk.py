@@ -62,7 +62,7 @@ def _postgresql(url: str) -> int:
         connection.execute("VACUUM (ANALYZE)")
         tables = connection.execute(
             "SELECT sum(pg_total_relation_size(oid)) FROM pg_class "
-            "WHERE relkind = 'r' AND relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)"
+            "WHERE relkind = 'r' AND relnamespace::regnamespace::text NOT IN ('pg_catalog', 'information_schema')"
         ).fetchone()
     assert tables is not None
     return int(tables[0])
