@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tests.benchmarks.measure import Figures, console
 from tests.benchmarks.timeline_delivery import APART_MS, POLL_MS, measure_delivery
 from tests.benchmarks.timeline_life import LIMIT_S, Life, live_in_processes, live_in_threads, whole_life
-from tests.benchmarks.timeline_ours import OURS, contenders
+from tests.benchmarks.timeline_ours import MOMENTS, OURS, contenders
 from tests.benchmarks.timeline_peers import MANY, PEERS, TABLE, missing
 from tests.benchmarks.timeline_waiting import AT_ONCE, HEAVIEST, Waiting, weigh_created
 from tests.benchmarks.tracker_disk import DATABASES, fresh
@@ -28,7 +28,8 @@ WORKERS = (1, 4)
 NOTES = f"""\
 Servers do not wait for the disk (fsync is off), SQLite waits at checkpoints only: ours and the peers alike. All \
 messages are created, then the database does its housekeeping (VACUUM, ANALYZE), then all are leased, then all are \
-done; a rate is over at most {LIMIT_S:g} s. Bodies have 100 bytes; in procrastinate and pgmq they are base64 in JSON.
+done; a rate is over at most {LIMIT_S:g} s. Bodies have 100 random bytes, which nothing compresses; in procrastinate \
+and pgmq they are base64 in JSON.
 “batchline” makes the ids, and a call's messages are due at one moment: its best case. “a moment each”: every message \
 is a row of its own on the line. “chosen ids”: the producer's own, each checked against those that are there. The \
 peers' ids are made by the database, and nothing checks that a message is created once; their lease has no token: who \
@@ -71,8 +72,8 @@ def measure_lives(database: str, life: Life, figures: Figures, *, processes: boo
     kind = ("process" if processes else "thread") + ("" if life.workers == 1 else "es" if processes else "s")
     names = [TABLE, OURS] if processes else contenders(database)
     for name in names:
-        if life.at_once == 1 and name == MANY:
-            continue  # the same as the table
+        if life.at_once == 1 and name in (MANY, MOMENTS):
+            continue  # no other than the one before
         with fresh(database) as url:
             rates = live(name, url, life)
         for phase, measured in rates.items():

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from batchline import NewMessage, Prune, Timeline, open_store
-from batchline.core.message import Lease
+from batchline.core.message import LATEST_MS, Lease
 from batchline.runtime.clock import now_us
 from tests.benchmarks.timeline_peers import PEERS, Queue, missing, peer, settle
 from tests.benchmarks.timeline_preload import preload_ours
@@ -88,6 +88,10 @@ class Ours:
     def prune(self) -> bool:
         """Remove some of what is done; tells whether there is more."""
         return self._prune.run_once()
+
+    def ended(self) -> int:
+        """How many spots there are to be pruned."""
+        return len(self._store.transact(lambda rows: rows.hold_ended(self.topic.number, LATEST_MS, 10_000_000)))
 
     def count(self) -> int:
         """Count all messages."""

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from statistics import median
 
 from tests.benchmarks.measure import Figures, once, within
-from tests.benchmarks.timeline_life import BODY, LIMIT_S
+from tests.benchmarks.timeline_life import BODIES, LIMIT_S
 from tests.benchmarks.timeline_ours import CHOSEN, MOMENTS, OURS, WAYS, Ours, contender, contenders, counted
 from tests.benchmarks.timeline_peers import MANY, PROCRASTINATE, TABLE, Queue, settle
 from tests.benchmarks.tracker_disk import bytes_on_disk, fresh
 
 __all__ = ["Waiting", "weigh_created"]
 
-AT_ONCE = 500
+AT_ONCE = len(BODIES)
 #: Messages that are due among those that wait; one by one they could not be finished in the time.
 DUE, DUE_ONE_BY_ONE = 20_000, 1_000
 COUNT_CALLS = 9
@@ -51,7 +51,7 @@ class Waiting:
         """Lease and finish in turn."""
         one_by_one = name == PROCRASTINATE
         for _ in range((DUE_ONE_BY_ONE if one_by_one else DUE) // AT_ONCE):
-            queue.create([BODY] * AT_ONCE)
+            queue.create(BODIES)
         settle(url)
         # One by one anyhow: a call for many could not be stopped when its time is up.
         measured = within(LIMIT_S, int, _in_turn(queue, 1 if one_by_one else AT_ONCE))
@@ -93,7 +93,7 @@ def weigh_created(database: str, size: int, space: Figures) -> None:
     for name in (TABLE, *WAYS):
         with fresh(database) as url, contender(name, url) as queue:
             for _ in range(count // AT_ONCE):
-                queue.create([BODY] * AT_ONCE)
+                queue.create(BODIES)
             if isinstance(queue, Ours):
                 while queue.prune():
                     pass
