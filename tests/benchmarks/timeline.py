@@ -78,6 +78,8 @@ def measure_lives(database: str, life: Life, figures: Figures, *, processes: boo
             rates = live(name, url, life)
         for phase, measured in rates.items():
             figures.add(f"{database}, {life.workers} {kind}: {phase}", name, *measured)
+        if "prune" not in rates:
+            figures.leave_out(f"{database}, {life.workers} {kind}: prune", name, "needs none")
         figures.add_value(f"{database}, {life.workers} {kind}: whole life", name, whole_life(rates))
     for name in PEERS[database]:
         if not processes and (why := missing(name)):
