@@ -39,8 +39,10 @@ for the peers it is create, lease and done. procrastinate leases and finishes on
 Threads of one process share Python's lock; processes do not, but share the machine's cores with the server.
 Waiting messages were there before those that are due. That is the worst case of procrastinate and pgmq, which look in \
 the order of creation and pass over all of them, and no matter to the others. Ours that wait were created singly, its \
-worst case. The table's count reads all rows. Room: {HEAVIEST:,} at most, as a larger table shows the same.
-Late: messages {APART_MS} ms apart, one consumer; ours sleeps until the next is due, peers are asked every \
+worst case. The table counts all rows, ours by state. Room is measured up to {HEAVIEST:,}; small tables take more each.
+What is pruned in the time is told from the rows that are left. Statements are prepared before the clock runs.
+Late: messages {APART_MS} ms apart, the first received taken for the first that was due; one \
+consumer: ours sleeps until the next is due, peers are asked every \
 {POLL_MS} ms."""
 
 

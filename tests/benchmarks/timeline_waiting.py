@@ -16,7 +16,7 @@ AT_ONCE = len(BODIES)
 #: Messages that are due among those that wait; one by one they could not be finished in the time.
 DUE, DUE_ONE_BY_ONE = 20_000, 1_000
 COUNT_CALLS = 9
-#: To weigh more takes minutes, as some databases rewrite all of it for that, and shows the same.
+#: To weigh more takes minutes, as some databases rewrite all of it for that.
 HEAVIEST = 1_000_000
 CREATED = 100_000
 
@@ -89,7 +89,7 @@ def _median_ms(work: object) -> float:
 
 def weigh_created(database: str, size: int, space: Figures) -> None:
     """Add the room for messages that calls of 500 have created."""
-    count = min(size, CREATED) // AT_ONCE * AT_ONCE
+    count = max(1, min(size, CREATED) // AT_ONCE) * AT_ONCE
     for name in (TABLE, *WAYS):
         with fresh(database) as url, contender(name, url) as queue:
             for _ in range(count // AT_ONCE):
