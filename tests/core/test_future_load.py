@@ -47,7 +47,7 @@ def test_a_cut_range_has_each_moment_once(begin: int, end: int, at: int) -> None
 
 @given(begin=MOMENTS, length=st.integers(1, 12 * SLICE_MS), bins=st.integers(1, 200))
 def test_bins_cover_the_range_and_are_as_long_as_each_other(begin: int, length: int, bins: int) -> None:
-    edges = bin_edges(Range(begin, begin + length), bins)
+    edges, _ = bin_edges(Range(begin, begin + length), bins)
     assert (edges[0], edges[-1]) == (begin, begin + length)
     assert edges == sorted(set(edges))
     assert len(edges) - 1 <= bins + 1
@@ -68,7 +68,7 @@ def test_bins_cover_the_range_and_are_as_long_as_each_other(begin: int, length: 
 def test_a_histogram_counts_each_moment_in_its_bin(
     begin: int, length: int, bins: int, ats: list[tuple[int, int]]
 ) -> None:
-    edges = bin_edges(Range(begin, begin + length), bins)
+    edges, _ = bin_edges(Range(begin, begin + length), bins)
     counts = [(begin + at % length, count) for at, count in ats]
     filled = fill_bins(edges, counts, None)
     assert [ms_of(one.begin) for one in filled] + [ms_of(filled[-1].end)] == edges

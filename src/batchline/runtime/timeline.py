@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import count
 from typing import Any, Final, TypeVar
 
@@ -166,15 +167,10 @@ class Timeline:
         checked = {check_id(id): check_at("the moment of a message", at) for id, at in moments.items()}
         self._check_clock()
 
-        def move(part: Sequence[tuple[str, int]]) -> list[Outcome]:
-            return self._change(
-                3 * len(part),
-                lambda rows, now_ms, numbers: move_messages(
-                    rows, live_topic(rows, topic), owner, dict(part), now_ms, numbers
-                ),
-            )
+        def move(rows: Rows, now_ms: int, numbers: Iterator[int], part: Sequence[tuple[str, int]]) -> list[Outcome]:
+            return move_messages(rows, live_topic(rows, topic), owner, dict(part), now_ms, numbers)
 
-        return [outcome for part in _parts(list(checked.items())) for outcome in move(part)]
+        return self._change_parts(list(checked.items()), move)
 
     def cancel(self, topic: str, ids: Iterable[str], *, producer_group: str) -> list[Outcome]:
         """Take messages of yours off the line; not while somebody has leased them."""
@@ -182,15 +178,10 @@ class Timeline:
         checked = [check_id(id) for id in _not_text(ids, "ids")]
         self._check_clock()
 
-        def cancel(part: Sequence[str]) -> list[Outcome]:
-            return self._change(
-                3 * len(part),
-                lambda rows, now_ms, numbers: cancel_messages(
-                    rows, known_topic(rows, topic), owner, part, now_ms, numbers
-                ),
-            )
+        def cancel(rows: Rows, now_ms: int, numbers: Iterator[int], part: Sequence[str]) -> list[Outcome]:
+            return cancel_messages(rows, known_topic(rows, topic), owner, part, now_ms, numbers)
 
-        return [outcome for part in _parts(checked) for outcome in cancel(part)]
+        return self._change_parts(checked, cancel)
 
     def read(self, topic: str, id: str, *, producer_group: str | None = None, lease: Lease | None = None) -> Message:
         """A message, its state and its history; for its owner, or for who holds its lease."""
@@ -265,12 +256,12 @@ class Timeline:
         wanted = check_leases(leases)
         self._check_clock()
 
-        def extend(rows: Rows, now_ms: int, numbers: Iterator[int]) -> list[Outcome]:
-            names = dict.fromkeys(lease.topic for lease in wanted)
-            until = {name: now_ms + known_topic(rows, name).lease_ms(duration) for name in names}
-            return extend_leases(rows, wanted, until, now_ms, numbers)
+        def extend(rows: Rows, now_ms: int, numbers: Iterator[int], part: Sequence[Lease]) -> list[Outcome]:
+            topics = {lease.topic: rows.topic(lease.topic) for lease in part}
+            until = {name: now_ms + topic.lease_ms(duration) for name, topic in topics.items() if topic}
+            return extend_leases(rows, part, until, now_ms, numbers)
 
-        return self._change(2 * len(wanted), extend) if wanted else []
+        return self._change_parts(wanted, extend)
 
     def release(
         self, leases: Lease | Iterable[Lease], at: datetime | int | None = None, *, reason: object = ""
@@ -281,18 +272,20 @@ class Timeline:
         why = reason_text(reason)
         at_ms = 0 if at is None else check_at("the moment of a release", at)
 
-        def release(rows: Rows, now_ms: int, numbers: Iterator[int]) -> list[Outcome]:
-            return release_leases(rows, wanted, at_ms, why, now_ms, numbers)
+        def release(rows: Rows, now_ms: int, numbers: Iterator[int], part: Sequence[Lease]) -> list[Outcome]:
+            return release_leases(rows, part, at_ms, why, now_ms, numbers)
 
-        return self._change(3 * len(wanted), release) if wanted else []
+        return self._change_parts(wanted, release)
 
     def done(self, leases: Lease | Iterable[Lease]) -> list[Outcome]:
         """Finish messages: they are gone. Repeating it is a success; a lease that ended before is `lost`."""
         wanted = check_leases(leases)
         self._check_clock()
-        if not wanted:
-            return []
-        return self._change(2 * len(wanted), lambda rows, now_ms, numbers: done_leases(rows, wanted, now_ms, numbers))
+
+        def finish(rows: Rows, now_ms: int, numbers: Iterator[int], part: Sequence[Lease]) -> list[Outcome]:
+            return done_leases(rows, part, now_ms, numbers)
+
+        return self._change_parts(wanted, finish)
 
     def my_leases(self, consumer: str, *, topic: str | None = None) -> list[LeasedMessage]:
         """The messages that a consumer has leased and not finished, so that it goes on with them after a restart."""
@@ -438,6 +431,16 @@ class Timeline:
         first = fresh_number(now_ms, numbers)
         return self._store.transact(lambda rows: work(rows, now_ms, count(first)))
 
+    def _change_parts(
+        self, items: Sequence[T], work: Callable[[Rows, int, Iterator[int], Sequence[T]], list[Outcome]]
+    ) -> list[Outcome]:
+        """Do work on items, so many in one transaction; the outcomes are in their order."""
+        outcomes: list[Outcome] = []
+        for begin in range(0, len(items), MESSAGES_AT_ONCE):
+            part = items[begin : begin + MESSAGES_AT_ONCE]
+            outcomes += self._change(3 * len(part), partial(work, part=part))
+        return outcomes
+
     def _share(self, topic: Topic, consumer: str, now_ms: int) -> range:
         """The buckets of a consumer that has subscribed, or all of them."""
         buckets, seen_ms = self._shares.get((topic.name, consumer), (range(topic.buckets), now_ms))
@@ -461,11 +464,6 @@ def _cuts(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
         size += length
     if begin < len(sizes):
         yield begin, len(sizes)
-
-
-def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Pieces that one transaction takes on."""
-    return (items[begin:end] for begin, end in _cuts([0] * len(items)))
 
 
 def _not_text(values: Iterable[T], what: str) -> Iterable[T]:

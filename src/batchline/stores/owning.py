@@ -245,7 +245,7 @@ def _owned_spots(
     """For each message its spot, held, or the outcome that says why its owner cannot have it."""
     places = find_places(rows, topic, ids)
     bundles = {bundle for bundle, _ in places.values()}
-    number = rows.producer_group(owner)
+    number = rows.known_group(owner)
     owners = rows.owners_of(bundles) if bundles else {}
     spots = _spots_by_bundle(_hold_all(rows, topic, set(places.values())))
     for id in ids:
@@ -341,9 +341,9 @@ def owned_messages(
 ) -> list[tuple[Place, Message]]:
     """The messages of a producer group on all topics, in the order of their creation, from after a place on."""
     topics = {topic.number: topic for topic in rows.topics()}
-    number, begin = rows.producer_group(owner), after[0]
+    number, begin = rows.known_group(owner), after[0]
     found: list[tuple[Place, Message]] = []
-    while len(found) < limit:
+    while number is not None and len(found) < limit:
         numbers = rows.bundles_of_group(number, begin, BUNDLES_AT_ONCE)
         bundles = rows.bundles_by_number(numbers) if numbers else {}
         spots = rows.spots_of(numbers) if numbers else []

@@ -60,9 +60,6 @@ INSERT INTO batchline_tallies (topic, counts) VALUES (:topic, :counts);
 -- tallies: What was not summed yet.
 SELECT counts FROM batchline_tallies WHERE topic = :topic;
 
--- slices: Sums.
-SELECT slice, count FROM batchline_slices WHERE topic = :topic AND slice >= :first AND slice < :last;
-
 -- count_spots: Messages that nobody holds, in a range of moments of one segment.
 SELECT SUM(size) FROM batchline_spots
 WHERE topic = :topic AND segment = {segment} AND at_ms >= :from_ms AND at_ms < :to_ms AND consumer IS NULL;
