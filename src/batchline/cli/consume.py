@@ -42,11 +42,14 @@ def lease(
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Lease messages that are due, the oldest first. Unless it is extended, a lease ends by itself.
+    """Lease messages that are due, the oldest first.
 
-    In a pipe a line has the lease, the id, the attempts and the body, with tabs between: done, extend and release read
-    such lines, and those of --json. With --id, a message that is not due, or was changed since, is `stale`; the exit
-    code is then 1.
+    Unless it is extended, a lease ends by itself. In a pipe a line has the
+    lease, the id, the attempts and the body, with tabs between: done, extend
+    and release read such lines, and those of --json.
+
+    With --id, a message that is not due or was changed since is `stale`, and
+    the exit code 1.
 
     [bold]Examples[/]
 
@@ -89,13 +92,14 @@ def _say_leased(found: list[LeasedMessage], json: bool, *, due: bool = True) -> 
         screen.say_lines(map(leased_row, found))
     else:
         for one in found:
-            screen.out.print(leased_text(one, screen.out.width, due=due), highlight=False, soft_wrap=True)
+            screen.out.print(leased_text(one, screen.out.width, due=due), highlight=False)
+            screen.say(f"[dim]  lease[/]  [cyan]{screen.plain(lease_text(one.lease))}[/]")
 
 
 def _say_next(timeline: Timeline, topic: str, consumer: str) -> None:
     """That nothing is due, and when something will be."""
     due_ms = timeline.next_due(topic, consumer)
-    when = "" if due_ms is None else f"; the next message is, {screen.when(moment_ms(due_ms))}"
+    when = f"; next {screen.when(moment_ms(due_ms))}" if due_ms is not None and due_ms > timeline.now_ms() else ""
     screen.err.print(f"[dim]nothing is due{when}[/]", highlight=False)
 
 
@@ -108,7 +112,7 @@ def leases(
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """List the messages that a consumer has leased and not finished, so that it goes on with them after a restart.
+    """List what a consumer has leased and not finished, to go on after a restart.
 
     Lines are as `lease` prints them.
 
@@ -136,9 +140,9 @@ def extend(
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Hold messages for so long from now on. Prints the leases that are valid from then on: the old ones are void.
+    """Hold messages for longer. Prints the new leases: the old ones are void.
 
-    A lease that has ended is `lost`, said on standard error; the exit code is then 1.
+    A lease that has ended is `lost`, and the exit code 1.
 
     [bold]Examples[/]
 
@@ -179,9 +183,10 @@ def release(
 
 
 def done(leases: LeaseTexts = None, file: LeaseFile = None, store: Store = DEFAULT_STORE, json: Json = False) -> None:
-    """Finish messages: they are gone. Repeating it changes nothing, and is a success.
+    """Finish messages: they are gone. Repeating it is a success.
 
-    A lease that ended before is `lost`: somebody else may have the message. The exit code is then 1.
+    A lease that ended before is `lost`: somebody else may have the message.
+    The exit code is then 1.
 
     [bold]Examples[/]
 

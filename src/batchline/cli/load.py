@@ -35,9 +35,9 @@ def load(
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Show a topic's load: messages by state, and how many are due when, with the spikes marked.
+    """Show a topic's messages by state, and how many are due when; spikes are marked.
 
-    A spike is more than the live consumers have shown that they can take in that time.
+    A spike is more than the live consumers have shown that they can take.
 
     [bold]Examples[/]
 

@@ -1,7 +1,7 @@
 """The load of a topic as a person sees it: bars over the future."""
 
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -62,29 +62,29 @@ def _bars(load: Load, width: int) -> Table:
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True, style="bold red")
     day = ""
-    for one, empty in _rows(load):
-        begin_us = us_of(one.begin)
+    for row in islice(_rows(load), SHOWN):
+        one, begin_us = row[0], us_of(row[0].begin)
         clock, today = clock_text(begin_us, step_us), day_text(begin_us)
-        shown_day = today if today != day and clock != today else ""
-        day = today
-        if empty:
-            table.add_row(shown_day, f"[dim]{clock}[/]", f"[dim]nothing in {empty} parts like this[/]", "[dim]0[/]", "")
-        else:
-            bar = _bar(one, most, _limit(one, load), bar_width)
-            table.add_row(shown_day, clock, bar, f"{one.count:,}" if one.count else "[dim]0[/]", _mark(one, load))
+        shown_day, day = today if today != day and clock != today else "", today
+        count = f"{one.count:,}" if one.count else "[dim]0[/]"
+        bar: RenderableType = _bar(one, most, _limit(one, load), bar_width)
+        if len(row) > 1:
+            bar = f"[dim]nothing for {duration_text(us_of(row[-1].end) - begin_us)}[/]"
+        table.add_row(shown_day, clock, bar, count, _mark(one, load))
+    left = sum(1 for _ in islice(_rows(load), SHOWN, None))
+    if left:
+        table.add_row("", "", f"[dim]… {left:,} more rows; with fewer --bins it fits[/]")
     return table
 
 
-def _rows(load: Load) -> Iterator[tuple[Bin, int]]:
-    """Bins to show: each with 0, or one for many empty ones in a row, with their number."""
-    left = SHOWN
+def _rows(load: Load) -> Iterator[list[Bin]]:
+    """What a row shows: one bin, or many empty ones."""
     for empty, group in groupby(load.bins, key=lambda one: not one.count):
         bins = list(group)
         if empty and len(bins) > FEW:
-            yield bins[0], len(bins)
-            continue
-        yield from ((one, 0) for one in bins[:left])
-        left = max(0, left - len(bins))
+            yield bins
+        else:
+            yield from ([one] for one in bins)
 
 
 def _step_us(load: Load) -> int:

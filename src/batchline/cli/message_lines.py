@@ -51,7 +51,8 @@ def read_lines(file: TextIO, read: Callable[[str], T]) -> Iterator[T]:
             try:
                 found = read(said)
             except (InvalidInput, typer.BadParameter) as error:
-                raise InvalidMessage(f"line {number:,}: {error}; the lines before it count") from error
+                before = " (the lines before it count)" if number > 1 else ""
+                raise InvalidMessage(f"line {number:,}: {error}{before}") from error
             yield found
 
 

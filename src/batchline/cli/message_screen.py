@@ -103,17 +103,16 @@ def leased_row(message: LeasedMessage) -> str:
 
 
 def leased_text(message: LeasedMessage, width: int, *, due: bool = True) -> RenderableType:
-    """A leased message for a person: its lease on a line that can be copied."""
+    """A leased message for a person, without its lease: that is said on a line of its own, never broken."""
     attempts = f"attempt {message.attempts:,}"
     facts = [f"[yellow]{attempts}[/]" if message.attempts > 1 else attempts]
     facts += [f"due {screen.when(message.at)}"] if due else [f"on {screen.plain(message.lease.topic)}"]
     facts += [f"lease ends {screen.when(message.lease.until)}"]
-    table = Table.grid(padding=(0, 1))
+    table = Table.grid(padding=0)
     table.add_column(style="dim", no_wrap=True)
-    table.add_column()
-    table.add_row("  body ", _body_start(message.body, width))
-    head = f"[bold]{screen.plain(message.id)}[/] [dim]· {' · '.join(facts)}[/]"
-    return Group(head, table, Text.assemble(("  lease  ", "dim"), (lease_text(message.lease), "cyan")))
+    table.add_column(ratio=1)
+    table.add_row("  body   ", _body_start(message.body, width))
+    return Group(f"[bold]{screen.plain(message.id)}[/] [dim]· {' · '.join(facts)}[/]", table)
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------
@@ -169,7 +168,7 @@ def _history(history: Iterable[Attempt]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("attempt", justify="right", no_wrap=True)
     table.add_column("ended", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    table.add_column("how", no_wrap=True)
     table.add_column("consumer", overflow="fold")
     table.add_column("reason", overflow="fold")
     for one in history:

@@ -22,7 +22,7 @@ from batchline.cli.timeline_options import (
     at_ms_of,
     timeline_on,
 )
-from batchline.core.message import HIGHEST_PRIORITY, Message, NewMessage
+from batchline.core.message import HIGHEST_PRIORITY, Message, NewMessage, moment_ms
 from batchline.runtime.timeline import Timeline
 
 __all__ = ["cancel", "message", "messages", "move", "put"]
@@ -56,10 +56,13 @@ def put(
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Put messages on the line: one from options, or any number from JSON lines. Without a moment they are due at once.
+    """Put messages on the line: one from options, or any number from JSON lines.
 
-    In a pipe the ids are printed, one a line. Putting a message again changes nothing, if it has an id and the same
-    body. A line has any of id, at, in, body, body_base64 and priority; --at, --in and --priority are for lines without.
+    Without a moment a message is due at once. With an id, putting it again
+    changes nothing. In a pipe the ids are printed, one a line.
+
+    A line of a file has any of id, at, in, body, body_base64 and priority;
+    --at, --in and --priority are for lines without.
 
     [bold]Examples[/]
 
@@ -88,7 +91,10 @@ def put(
                 stored = [one.id for one in outcomes if one.ok]
                 report.add(outcomes, () if on_terminal else stored)
                 ids += stored if on_terminal else ()
-            report.more = ids_text(ids) if on_terminal else []
+            report.more = ids_text(ids)
+            if file is None and ids:
+                due = screen.moment_text(moment_ms(now_ms if reading.at_ms is None else reading.at_ms))
+                report.more = [f"  {screen.plain(ids[0])} [dim]due[/] {due}"]
 
 
 def move(
@@ -103,7 +109,8 @@ def move(
 ) -> None:
     """Let messages of yours stand at another moment. Not while somebody has leased them.
 
-    In a file each line may have its own moment: {"id": "a", "at": "2026-11-20T08:00:00Z"}, or "in": "10m".
+    In a file each line may have its own moment, "at" or "in":
+    {"id": "a", "at": "2026-11-20T08:00:00Z"}
 
     [bold]Examples[/]
 
@@ -130,7 +137,8 @@ def cancel(
 ) -> None:
     """Take messages of yours off the line. Not while somebody has leased them.
 
-    What cannot be cancelled is said, each on its line, on standard error. The rest is. The exit code is then 1.
+    What cannot be cancelled is said on standard error, a line for each; the
+    exit code is then 1. The rest is cancelled.
 
     [bold]Examples[/]
 
@@ -203,9 +211,10 @@ def messages(
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """List the messages of a producer group on all topics, in the order in which they were put there.
+    """List the messages of a producer group, on all topics, as they were put there.
 
-    In a pipe a line has id, topic, state, moment, version and attempts, with tabs between.
+    In a pipe a line has id, topic, state, moment, version and attempts, with
+    tabs between.
 
     [bold]Examples[/]
 

@@ -137,8 +137,9 @@ def moment_text(moment: datetime) -> str:
 
 def when(moment: datetime) -> str:
     """`3 s ago`, `in 10 m`."""
-    from_now = moment - moment_of(now_us())
-    return f"in {age(from_now)}" if from_now > timedelta(0) else f"{age(-from_now)} ago"
+    ago = moment_of(now_us()) - moment
+    # What is left is rounded up: just after something was put an hour ahead, it is due in 1 h.
+    return f"in {age(-ago + timedelta(seconds=1, microseconds=-1))}" if ago < timedelta(0) else f"{age(ago)} ago"
 
 
 def age(span: timedelta) -> str:

@@ -29,26 +29,24 @@ def _rule(name: str, text: str, **more: Any) -> Any:
     return typer.Option(name, help=text, rich_help_panel="Rules", **more)
 
 
-def _span(name: str, text: str, shown: str) -> Any:
-    return _rule(name, text, parser=read_span, metavar="SPAN", show_default=shown)
+def _span(name: str, text: str) -> Any:
+    return _rule(name, text, parser=read_span, metavar="SPAN")
 
 
 Buckets = Annotated[
-    int | None, _rule("--buckets", "Into how many its messages fall; consumers share them.", show_default="1024")
+    int | None, _rule("--buckets", "Into how many its messages fall, for consumers to share; 1024 unless you say.")
 ]
-MaxAhead = Annotated[timedelta | None, _span("--max-ahead", "How far in the future a message may be.", "365d")]
-LeaseSpan = Annotated[timedelta | None, _span("--lease", "How long a lease is, unless one says otherwise.", "5m")]
-LongestLease = Annotated[timedelta | None, _span("--longest-lease", "How long it may be, at a time.", "12h")]
+MaxAhead = Annotated[timedelta | None, _span("--max-ahead", "How far ahead a message may be; 365d at first.")]
+LeaseSpan = Annotated[timedelta | None, _span("--lease", "How long a lease is unless one says; 5m at first.")]
+LongestLease = Annotated[timedelta | None, _span("--longest-lease", "How long it may be at a time; 12h at first.")]
 MaxAttempts = Annotated[
-    int | None,
-    _rule("--max-attempts", "Leased so often, a message goes to the dead-letter topic.", metavar="N"),
+    int | None, _rule("--max-attempts", "Leased so often, a message goes to the dead-letter topic.", metavar="N")
 ]
 DeadLetter = Annotated[
     str | None, _rule("--dead-letter", "The topic for those; made if it is not there.", metavar="TOPIC")
 ]
 RateLimit = Annotated[
-    float | None,
-    _rule("--rate-limit", "Messages a second that a producer group may put there.", metavar="N", show_default="any"),
+    float | None, _rule("--rate-limit", "Messages a second that a producer group may put there.", metavar="N")
 ]
 
 
@@ -168,8 +166,8 @@ def delete(name: TopicName, store: Store = DEFAULT_STORE, json: Json = False) ->
 def list_(store: Store = DEFAULT_STORE, json: Json = False) -> None:
     """List topics and their rules, by name.
 
-    In a pipe a line has name, buckets, max-ahead, lease, max-attempts, dead-letter topic and rate limit, with tabs
-    between; - for none.
+    In a pipe a line has name, buckets, max-ahead, lease, max-attempts,
+    dead-letter topic and rate limit, with tabs between; - for none.
 
     [bold]Examples[/]
 
