@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -42,16 +42,13 @@ class Report:
         #: Lines below the sentence.
         self.more: list[str] = []
 
-    def add(self, outcomes: Iterable[Outcome], lines: Iterable[str] = ()) -> None:
-        """Tell of some more; the lines are for a pipe."""
+    def add(self, outcomes: Sequence[Outcome], lines: Iterable[str] = ()) -> None:
+        """Tell of some more; the lines are for people and pipes."""
         for outcome in outcomes:
-            self._counts["refused" if not outcome.ok else outcome.outcome] += 1
-            if self._json:
-                screen.tell_lines([screen.json_line(outcome_data(outcome))])
-            elif not outcome.ok:
+            self._counts[outcome.outcome if outcome.ok else "refused"] += 1
+            if not (outcome.ok or self._json):
                 self._refuse(outcome)
-        if not self._json:
-            screen.tell_lines(lines)
+        screen.tell_lines((screen.json_line(outcome_data(one)) for one in outcomes) if self._json else lines)
 
     def _refuse(self, outcome: Outcome) -> None:
         self.refused += 1
