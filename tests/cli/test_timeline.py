@@ -279,7 +279,7 @@ def test_large_files_go_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_was_put_is_shown_on_a_terminal(parcels: None, tmp_path: Path) -> None:
     assert re.fullmatch(
-        r"✓ 1 message created\n  a due \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC · in 10 m\n",
+        r"✓ 1 message created\n  a due \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC · in (10|9) m\n",
         on_terminal("put", "parcels", "--id", "a", "--in", "10m"),
     )
     (tmp_path / "many").write_text(lines_of(*({"id": f"m{number}"} for number in range(5_001))))
@@ -377,7 +377,7 @@ def test_a_lease_for_programs(batchline: Call, ask: Ask, parcels: None) -> None:
 def test_nothing_due_is_no_error_and_says_what_is_next(batchline: Call, parcels: None) -> None:
     assert batchline("lease", "parcels") == Said(0, "", "nothing is due\n")
     batchline("put", "parcels", "--in", "1h")
-    assert batchline("lease", "parcels") == Said(0, "", "nothing is due; next in 1 h\n")
+    assert re.fullmatch(r"nothing is due; next in (1 h|59 m)\n", batchline("lease", "parcels").err)
     assert batchline("lease", "parcels", "--json") == Said(0, "", "")
 
 
@@ -420,7 +420,7 @@ def test_leases_on_a_terminal(batchline: Call, parcels: None) -> None:
     batchline("put", "parcels", "--id", "a", "--body", "[red] " * 100)
     seen = on_terminal("lease", "parcels", "--consumer", "w" * 100)
     head, body, lease = seen.splitlines()
-    assert re.fullmatch(r"a · attempt 1 · due \d+ s ago · lease ends in 5 m", head.strip())
+    assert re.fullmatch(r"a · attempt 1 · due \d+ s ago · lease ends in (5|4) m", head.strip())
     assert (len(body), body.rstrip()[-1]) == (100, "…")
     assert read_lease(lease.split()[1]).consumer == "w" * 100
     assert "a · attempt 1 · on parcels" in on_terminal("leases", "--consumer", "w" * 100)
@@ -438,8 +438,9 @@ def busy(parcels: None) -> None:
     line = timeline()
     hour, now_ms = 3_600_000, line.now_ms()
     begin_ms = now_ms - now_ms % 300_000
-    new = [NewMessage(at=begin_ms + hour + 60_000 + number * 1_000) for number in range(2_400)]
-    new += [NewMessage(at=begin_ms + 3 * hour + 60_000 + number) for number in range(600)]
+    # Far enough from the ends of the hours, should the next 5 minutes begin before the command looks.
+    new = [NewMessage(at=begin_ms + hour + 600_000 + number * 1_000) for number in range(2_400)]
+    new += [NewMessage(at=begin_ms + 3 * hour + 600_000 + number) for number in range(600)]
     line.create("parcels", new, producer_group="cli")
     line.create("parcels", [NewMessage()], producer_group="cli")
     line.heartbeat("parcels", "worker-1", messages_per_second=0.5)
