@@ -5,10 +5,12 @@ import sys
 import typer
 
 from batchline import __version__
-from batchline.cli import batch, demo, explain, fanout, migrate, sample, screen
+from batchline.cli import batch, consume, demo, explain, fanout, load, migrate, produce, sample, screen, topic
 from batchline.errors import BatchlineError
 
 __all__ = ["app", "main"]
+
+TIMELINE = "The timeline"
 
 app = typer.Typer(
     name="batchline",
@@ -33,6 +35,13 @@ app.command("explain")(explain.explain)
 app.command("demo")(demo.demo)
 app.add_typer(fanout.app)
 app.command("migrate")(migrate.migrate)
+app.add_typer(topic.app, rich_help_panel=TIMELINE)
+for command in (
+    *(produce.put, produce.move, produce.cancel, produce.message, produce.messages),
+    *(consume.lease, consume.extend, consume.release, consume.done, consume.leases),
+    load.load,
+):
+    app.command(command.__name__, rich_help_panel=TIMELINE)(command)
 
 
 def main() -> None:

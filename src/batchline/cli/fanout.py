@@ -333,7 +333,7 @@ def list_(
         screen.say_lines(map(fanout_row, page.fanouts))
     elif page.fanouts:
         screen.out.print(fanout_table(page.fanouts, screen.out.width), highlight=False)
-    _say_rest(bool(page.fanouts), "no such fanout", page.next, json)
+    screen.say_rest(bool(page.fanouts), "no such fanout", page.next, json)
 
 
 @app.command()
@@ -355,7 +355,7 @@ def pending(
         screen.say_json({"fanout": id, "items": ids, "next": more})
     else:
         screen.say_lines(ids)
-    _say_rest(bool(ids), "nothing is pending", more, json)
+    screen.say_rest(bool(ids), "nothing is pending", more, json)
 
 
 @app.command()
@@ -380,17 +380,7 @@ def failed(
         screen.say_lines(f"{item.id}\t{screen.one_line(item.reason)}" for item in items)
     elif items:
         screen.out.print(failed_table(items), highlight=False)
-    _say_rest(bool(items), "nothing has failed", more, json)
-
-
-def _say_rest(found: bool, nothing: str, after: object, json: bool) -> None:
-    """Beside the results: that there are none, or how to go on."""
-    if json:
-        return
-    if not found:
-        screen.err.print(f"[dim]{nothing}[/]", highlight=False)
-    elif after is not None:
-        screen.err.print(f"[dim]more with --after {screen.plain(str(after))}[/]", highlight=False, soft_wrap=True)
+    screen.say_rest(bool(items), "nothing has failed", more, json)
 
 
 # --- give up ----------------------------------------------------------------------------------------------------------
