@@ -434,3 +434,14 @@ def test_a_reader_that_has_seen_enough_is_no_error(fanout: Call) -> None:
 )
 def test_a_bar_shows_whatever_is_there(counts: tuple[int, ...], bar: str) -> None:
     assert screen.shares(zip(counts, "abc", ("red",) * 3, strict=True), 10).plain == bar
+
+
+def test_a_complete_fanout_puts_its_message_on_a_topic(
+    batchline: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BATCHLINE_STORE", f"sqlite:///{tmp_path}/own.db")
+    batchline("topic", "create", "reports")
+    assert batchline("fanout", "open", "nightly", "--on-complete", "reports", "--body", "all imported").code == 0
+    batchline("fanout", "seal", "nightly")
+    (line,) = batchline("lease", "reports").out.splitlines()
+    assert line.split("\t")[1:] == ["nightly", "1", "all imported"]

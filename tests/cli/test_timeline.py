@@ -583,3 +583,33 @@ def test_names_come_from_the_environment(batchline: Call, parcels: None, monkeyp
     assert batchline("lease", "parcels").out.split("\t")[0].endswith("/worker")
     assert batchline("message", "parcels", "a").code == 0
     assert batchline("message", "parcels", "a", "--producer-group", "cli").code == 1
+
+
+def test_tidy_frees_ids_and_names(batchline: Call, ask: Ask, parcels: None) -> None:
+    ask("put", "parcels", "--id", "a")
+    ask("cancel", "parcels", "a")
+    assert ask("put", "parcels", "--id", "a")[0]["outcome"] == "exists"
+    assert batchline("tidy", "--keep", "1h").code == 0
+    assert ask("put", "parcels", "--id", "a")[0]["outcome"] == "exists"
+    said = batchline("tidy")
+    assert (said.code, said.out.startswith("✓")) == (0, True)
+    assert ask("put", "parcels", "--id", "a")[0]["outcome"] == "created"
+    batchline("topic", "delete", "parcels")
+    batchline("tidy")
+    assert ask("topic", "list") == []
+
+
+def test_tidy_keeps_on_until_it_is_told_to_end(ask: Ask, parcels: None, store: str) -> None:
+    ask("put", "parcels", "--id", "a")
+    ask("cancel", "parcels", "a")
+    process = subprocess.Popen([sys.executable, "-m", "batchline", "tidy", "--every", "10ms"])
+    try:
+        with open_store(store) as opened:
+            timeline = Timeline(opened)
+            again = [NewMessage(id="a")]
+            while timeline.create("parcels", again, producer_group="cli")[0].outcome == "exists":
+                pass
+        process.terminate()
+        assert process.wait(60) == 0
+    finally:
+        process.kill()

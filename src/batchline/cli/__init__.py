@@ -5,7 +5,7 @@ import sys
 import typer
 
 from batchline import __version__
-from batchline.cli import batch, consume, demo, explain, fanout, load, migrate, produce, sample, screen, topic
+from batchline.cli import batch, consume, demo, explain, fanout, load, migrate, produce, sample, screen, tidy, topic
 from batchline.errors import BatchlineError
 
 __all__ = ["app", "main"]
@@ -14,7 +14,7 @@ TIMELINE = "The timeline"
 
 app = typer.Typer(
     name="batchline",
-    help="Deterministic batches of timestamped measurements, and the certainty that all of them are done.",
+    help="Deterministic batches of timestamped measurements, each at its moment, and the certainty that all are done.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -35,6 +35,7 @@ app.command("explain")(explain.explain)
 app.command("demo")(demo.demo)
 app.add_typer(fanout.app)
 app.command("migrate")(migrate.migrate)
+app.command("tidy")(tidy.tidy)
 app.add_typer(topic.app, rich_help_panel=TIMELINE)
 for command in (
     *(produce.put, produce.move, produce.cancel, produce.message, produce.messages),

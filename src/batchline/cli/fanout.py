@@ -42,6 +42,7 @@ from batchline.core.ack import AckOutcome, Item, ItemError
 from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.fanout import State
 from batchline.core.item_group import GROUP_SIZE, ItemGroup, full_mask
+from batchline.core.on_complete import OnComplete
 from batchline.errors import BatchlineError
 from batchline.runtime.tracker import ExpireOutcome, Tracker
 
@@ -76,6 +77,11 @@ def open_(
     expire_unsealed: ExpireUnsealed = None,
     expire_sealed: ExpireSealed = None,
     tombstone: Tombstone = None,
+    on_complete: Annotated[
+        str | None,
+        typer.Option("--on-complete", help="Put a message on this topic when it is complete.", metavar="TOPIC"),
+    ] = None,
+    body: Annotated[str, typer.Option("--body", help="What that message says.", metavar="TEXT")] = "",
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
@@ -88,13 +94,17 @@ def open_(
       batchline fanout open import-2026 --label job=import
       batchline fanout open import-2026-shop-7 --parent import-2026
       batchline fanout open nightly --tolerate 5 --expire-sealed 3d
+      batchline fanout open nightly --on-complete reports --body "all imported"
       id=$(batchline fanout open --tolerate any)
     """
     spans = {"unsealed": expire_unsealed, "sealed": expire_sealed, "tombstone": tombstone}
     rules = ExpiryRules(**{name: span for name, span in spans.items() if span is not None})
     labels, most = options.labels_of(label), options.tolerated(tolerate)
+    message = None if on_complete is None else OnComplete(on_complete, body.encode(errors="surrogateescape"))
     with open_or_make(store) as opened:
-        status = Tracker(opened).open(id, labels=labels, parent=parent, tolerate=most, expiry=rules)
+        status = Tracker(opened).open(
+            id, labels=labels, parent=parent, tolerate=most, expiry=rules, on_complete=message
+        )
     if json:
         screen.say_json(asdict(status))
     elif screen.out.is_terminal:

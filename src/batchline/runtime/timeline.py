@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import count
 from typing import Any, Final, TypeVar
 
@@ -438,7 +437,11 @@ class Timeline:
         outcomes: list[Outcome] = []
         for begin in range(0, len(items), MESSAGES_AT_ONCE):
             part = items[begin : begin + MESSAGES_AT_ONCE]
-            outcomes += self._change(3 * len(part), partial(work, part=part))
+
+            def work_on(rows: Rows, now_ms: int, numbers: Iterator[int], part: Sequence[T] = part) -> list[Outcome]:
+                return work(rows, now_ms, numbers, part)
+
+            outcomes += self._change(3 * len(part), work_on)
         return outcomes
 
     def _share(self, topic: Topic, consumer: str, now_ms: int) -> range:
