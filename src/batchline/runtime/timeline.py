@@ -260,11 +260,12 @@ class Timeline:
         """Hold messages for so long from now on; each outcome has the lease that is valid from then on."""
         wanted = check_leases(leases)
         self._check_clock()
+        attempts = count()
 
         def extend(rows: Rows, now_ms: int, numbers: Iterator[int]) -> list[Outcome]:
             names = dict.fromkeys(lease.topic for lease in wanted)
             until = {name: now_ms + known_topic(rows, name).lease_ms(duration) for name in names}
-            return extend_leases(rows, wanted, until, now_ms, numbers)
+            return extend_leases(rows, wanted, until, now_ms, numbers, again=next(attempts) > 0)
 
         return self._change(2 * len(wanted), extend) if wanted else []
 
@@ -276,9 +277,10 @@ class Timeline:
         self._check_clock()
         why = reason_text(reason)
         at_ms = 0 if at is None else check_at("the moment of a release", at)
+        attempts = count()
 
         def release(rows: Rows, now_ms: int, numbers: Iterator[int]) -> list[Outcome]:
-            return release_leases(rows, wanted, at_ms, why, now_ms, numbers)
+            return release_leases(rows, wanted, at_ms, why, now_ms, numbers, again=next(attempts) > 0)
 
         return self._change(3 * len(wanted), release) if wanted else []
 

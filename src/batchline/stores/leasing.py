@@ -218,9 +218,15 @@ def lease_one_message(
 
 
 def extend_leases(
-    rows: TimelineRows, leases: Sequence[Lease], until_ms: Mapping[str, int], now_ms: int, numbers: Iterator[int]
+    rows: TimelineRows,
+    leases: Sequence[Lease],
+    until_ms: Mapping[str, int],
+    now_ms: int,
+    numbers: Iterator[int],
+    *,
+    again: bool = False,
 ) -> list[Outcome]:
-    """Hold messages for longer, by topic until when; each gets a new lease."""
+    """Hold messages for longer, by topic until when; each gets a new lease. `again` if it may have been done before."""
     held = _Held(rows, leases, now_ms)
     line = LineChanges(numbers)
 
@@ -229,6 +235,16 @@ def extend_leases(
 
     outcomes = held.each("extended", extend)
     line.write(rows)
+    lost = _lost(leases, outcomes) if again else {}
+    for spot in rows.spots_of({lease.bundle for lease in lost.values()}) if lost else ():
+        for index, lease in lost.items():
+            if (
+                (spot.bundle, spot.at_ms) == (lease.bundle, until_ms[lease.topic])
+                and spot.bits >> lease.place & 1
+                and spot.is_held(lease.version + 1, lease.consumer, now_ms)
+            ):
+                new = lease._replace(version=spot.version, until_ms=spot.at_ms, spot=spot.number)
+                outcomes[index] = Outcome(lease.id, "extended", new)
     return outcomes
 
 
@@ -239,8 +255,10 @@ def release_leases(
     reason: str,
     now_ms: int,
     numbers: Iterator[int],
+    *,
+    again: bool = False,
 ) -> list[Outcome]:
-    """Give messages back, to be offered again at a moment that is not in the past."""
+    """Give messages back, to be offered again at a moment not in the past. `again` if it may have been done before."""
     topics = {lease.topic: rows.topic(lease.topic) for lease in leases}
     latest_ms = min((now_ms + span_ms(topic.max_ahead) for topic in topics.values() if topic), default=now_ms)
     if at_ms > latest_ms:
@@ -255,7 +273,16 @@ def release_leases(
 
     outcomes = held.each("released", release)
     line.write(rows)
+    for index, lease in (_lost(leases, outcomes) if again else {}).items():
+        for tried in rows.attempts_of(lease.bundle):
+            ended = (tried.consumer, tried.ending, tried.ended_ms)
+            if tried.bits >> lease.place & 1 and ended == (lease.consumer, "released", now_ms):
+                outcomes[index] = Outcome(lease.id, "released")
     return outcomes
+
+
+def _lost(leases: Sequence[Lease], outcomes: Sequence[Outcome]) -> dict[int, Lease]:
+    return {index: leases[index] for index, outcome in enumerate(outcomes) if outcome.outcome == "lost"}
 
 
 def done_leases(rows: TimelineRows, leases: Sequence[Lease], now_ms: int, numbers: Iterator[int]) -> list[Outcome]:
@@ -268,7 +295,7 @@ def done_leases(rows: TimelineRows, leases: Sequence[Lease], now_ms: int, number
 
     outcomes = held.each("done", finish)
     line.write(rows)
-    lost = {index: leases[index] for index, outcome in enumerate(outcomes) if outcome.outcome == "lost"}
+    lost = _lost(leases, outcomes)
     if lost:
         alive: dict[int, int] = {}
         for spot in rows.spots_of({lease.bundle for lease in lost.values()}):
