@@ -9,12 +9,14 @@ from typing import TypeVar
 import pytest
 
 from batchline.core.message import Lease, LeasedMessage, NewMessage, Outcome, made_place
+from batchline.errors import StoreUnavailable
 from batchline.runtime.prune import Prune
 from batchline.runtime.rescue import Rescue
 from batchline.runtime.timeline import Timeline
 from batchline.stores.opening import open_store
 from batchline.stores.pruning import prune_ended
 from batchline.stores.store import Store
+from batchline.stores.timeline_rows import SpotChange
 from tests.doubles import HandClock
 from tests.stores.halting import Interrupted, in_flight
 from tests.stores.history import check_counts, check_left, what_is_left
@@ -90,8 +92,11 @@ def in_postgresql(postgresql_database: str) -> Iterator[Place]:
 
 def promptly(call: Callable[[], T]) -> T:
     """The answer of a call that does not wait for what the caller holds."""
-    with ThreadPoolExecutor(1) as threads:
-        return threads.submit(call).result(PATIENCE_S)
+    threads = ThreadPoolExecutor(1)
+    try:
+        return threads.submit(call).result(PATIENCE_S / 4)
+    finally:
+        threads.shutdown(wait=False)  # should it wait, the caller is to let go
 
 
 def leases(found: list[LeasedMessage]) -> list[Lease]:
@@ -341,6 +346,25 @@ def test_prune_removes_the_id_of_a_message_that_others_met(place: Place) -> None
     place.check()
     assert not any(place.rows().values())
     assert place.create("met") == ["met"]
+
+
+# --- as a last resort -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("changed", [{"version": 2}, {"bits": 0b11}])
+def test_a_spot_that_is_not_what_was_read_is_not_written(sql_database: str, changed: dict[str, int]) -> None:
+    option = "" if sql_database.startswith("sqlite") else "?patience=0s"
+    with open_store(f"{sql_database}{option}") as store:
+        timeline = Timeline(store)
+        timeline.create_topic(TOPIC)
+        (created,) = timeline.create(TOPIC, [NewMessage()], producer_group=OURS)
+        place = made_place(created.id)
+        assert place is not None
+        (spot,) = store.read(lambda rows: rows.spots_of([place[0]]))
+        stale = SpotChange(spot._replace(**changed), spot.moved(1))
+        with pytest.raises(StoreUnavailable, match="changed meanwhile"):
+            store.transact(lambda rows: rows.write_spots([stale]))
+        assert store.read(lambda rows: rows.spots_of([place[0]])) == [spot]
 
 
 # --- circles ----------------------------------------------------------------------------------------------------------
