@@ -182,6 +182,42 @@ def test_a_message_that_was_leased_too_often_is_not_leased_by_its_id_either(plac
     place.check()
 
 
+@pytest.mark.parametrize("finished", [True, False], ids=["when that is gone", "while that is there"])
+def test_a_message_that_is_buried_twice_leaves_its_twin_its_id(place: Place, finished: bool) -> None:
+    bury_twins(place.timeline, place.clock, finished=finished)
+    place.check()
+
+
+@pytest.mark.parametrize("finished", [True, False], ids=["when that is gone", "while that is there"])
+def test_in_memory_a_message_that_is_buried_twice_leaves_its_twin_its_id(finished: bool) -> None:
+    with open_store("memory://") as store:
+        clock = HandClock()
+        bury_twins(Timeline(store, clock=clock), clock, finished=finished)
+
+
+def bury_twins(timeline: Timeline, clock: HandClock, *, finished: bool) -> None:
+    """Two messages of one id come to a dead-letter topic, and the second goes on to the next."""
+    timeline.create_topic("upper", max_attempts=1, dead_letter="lower")
+    timeline.update_topic("lower", max_attempts=1, dead_letter="lowest")
+    for _ in range(2):
+        timeline.create("upper", [NewMessage(b"twin", id="twin")], producer_group=OURS)
+        assert len(timeline.lease("upper", "one", duration=MINUTE)) == 1
+        clock.us += MINUTE // timedelta(microseconds=1)
+        assert timeline.lease("upper", "one") == []
+        clock.us += 1_000
+    first, second = timeline.lease("lower", "one", limit=2, duration=MINUTE)
+    if finished:
+        timeline.done(first.lease)
+        Prune(timeline._store, clock=clock).run_once()
+    else:
+        timeline.extend(first.lease, 3 * MINUTE)
+    clock.us += MINUTE // timedelta(microseconds=1)
+    assert timeline.lease("lower", "one") == []
+    assert [one.lease.bundle for one in timeline.lease("lowest", "one")] == [second.lease.bundle]
+    if not finished:
+        assert timeline.read("lower", "twin", producer_group=OURS).version == first.lease.version + 1
+
+
 # --- owners beside consumers ------------------------------------------------------------------------------------------
 
 
