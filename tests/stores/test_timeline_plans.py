@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -53,20 +53,23 @@ ASKED: Final[dict[str, Asking]] = {
     "leased_spots": lambda rows: rows.leased_spots(1, "consumer-7", NOW_MS),
 }
 
+#: Those that name rows and lock them.
+LOCKING: Final = ("hold_due", "hold_spots", "hold_spots_of", "write_spots", "delete_spots", "hold_bundles")
+
 #: Numbers from 1 on, as each database makes them.
 NUMBERS: Final = {
-    "postgresql": f"generate_series(1, {SPOTS}) AS numbers (n)",
-    "mysql": f"(SELECT seq AS n FROM seq_1_to_{SPOTS}) AS numbers",
-    "sqlite": f"(WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {SPOTS}) SELECT n FROM c)",
+    "postgresql": "generate_series(1, {0}) AS numbers (n)",
+    "mysql": "(SELECT seq AS n FROM seq_1_to_{0}) AS numbers",
+    "sqlite": "(WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {0}) SELECT n FROM c)",
 }
 CONTENT: Final = {"postgresql": "'\\x0100000000'::bytea", "mysql": "x'0100000000'", "sqlite": "x'0100000000'"}
 TEXT: Final = {"postgresql": "'{0}-' || {1}", "mysql": "concat('{0}-', {1})", "sqlite": "'{0}-' || {1}"}
 
 
-def fill(url: str) -> None:
-    """Lay out a long line, inside the server."""
+def fill(url: str, spots: int = SPOTS) -> None:
+    """Lay out a line, inside the server."""
     kind = url.partition(":")[0]
-    numbers, text = NUMBERS[kind], TEXT[kind]
+    numbers, text = NUMBERS[kind].format(spots), TEXT[kind]
     consumer = f"CASE WHEN n % 50 = 1 THEN {text.format('consumer', 'n % 20')} END"
     write(
         url,
@@ -178,8 +181,9 @@ def test_postgresql_walks_along_the_line_whatever_its_statistics_say(postgresql_
 # --- MariaDB ----------------------------------------------------------------------------------------------------------
 
 
-def check_mariadb(store: Store, connection: Any) -> None:
-    for name, asking in ASKED.items():
+def check_mariadb(store: Store, connection: Any, names: Iterable[str] = ASKED) -> None:
+    for name in names:
+        asking = ASKED[name]
         for row in explained(store, connection, "EXPLAIN", asking):
             _, _, table, kind, _, key, _, _, _, extra = row
             ours = table is not None and (table in ("s", "b", "m") or table.startswith("batchline"))
@@ -200,6 +204,14 @@ def test_mariadb_walks_along_the_line_whatever_its_statistics_say(mariadb_databa
             for table in ("spots", "bundles", "message_ids"):
                 watch.run(f"ANALYZE TABLE batchline_{table}")
             check_mariadb(store, watch._connection)
+
+
+def test_mariadb_does_not_lock_a_whole_line_because_it_is_short(mariadb_database: str) -> None:
+    for store in prepared(mariadb_database):
+        fill(mariadb_database, 4)
+        with beside(mariadb_database) as watch:
+            watch.run("ANALYZE TABLE batchline_spots, batchline_bundles, batchline_message_ids")
+            check_mariadb(store, watch._connection, LOCKING)
 
 
 # --- SQLite -----------------------------------------------------------------------------------------------------------
