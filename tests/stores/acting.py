@@ -11,6 +11,7 @@ from datetime import timedelta
 from multiprocessing import get_context
 from typing import Any, Final, TypeVar
 
+from batchline.core.future_load import SLICE_MS
 from batchline.core.message import Lease, LeasedMessage, NewMessage, Outcome
 from batchline.runtime.clock import elapsed_seconds
 from batchline.runtime.prune import Prune
@@ -220,7 +221,8 @@ def produce(actor: Actor, steps: int) -> None:
         elif what < 0.55:
             actor.create([NewMessage(chosen[0].encode(), actor.soon(0, 9), chosen[0])], "theirs")
         elif what < 0.85:
-            actor.move({id: actor.soon(0, 80) for id in known}, group)
+            # Some to another slice of the line, and perhaps back again.
+            actor.move({id: actor.soon(0, 80) + (dice.random() < 0.1) * 2 * SLICE_MS for id in known}, group)
         else:
             actor.cancel(known, group)
 

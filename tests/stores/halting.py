@@ -6,7 +6,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
-from batchline.stores.store import Rows, Store
+from batchline.stores.rows import Rows
+from batchline.stores.store import Store
 from tests.stores.racing import PATIENCE_S
 
 __all__ = ["Interrupted", "in_flight"]

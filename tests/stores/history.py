@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from batchline.core.bundle import unpack_bundle
+from batchline.core.future_load import SLICE_MS
 from batchline.core.item_group import ALL_BITS, indexes_of
 from batchline.core.message import Lease, bucket_of, made_id
 from batchline.core.spot import ENDED, Spot
@@ -321,7 +322,13 @@ def check_left(left: Left) -> None:
 
 
 def check_counts(left: Left, timeline: Timeline) -> None:
-    """The timeline, whose clock stands still, counts what is there."""
+    """The timeline, whose clock stands still, counts what is there; also what is in slices that it has summed."""
+    _check_counts(left, timeline)
+    later_us = 1_000 * (timeline.now_ms() + 10 * SLICE_MS)
+    _check_counts(left, Timeline(timeline._store, clock=lambda: later_us))
+
+
+def _check_counts(left: Left, timeline: Timeline) -> None:
     now_ms = timeline.now_ms()
     for number, name in left.topics.items():
         states: Counter[str] = Counter()

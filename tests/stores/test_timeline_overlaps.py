@@ -9,12 +9,14 @@ from typing import TypeVar
 import pytest
 
 from batchline.core.message import Lease, LeasedMessage, NewMessage, Outcome, made_place
+from batchline.errors import StoreUnavailable
 from batchline.runtime.prune import Prune
 from batchline.runtime.rescue import Rescue
 from batchline.runtime.timeline import Timeline
 from batchline.stores.opening import open_store
 from batchline.stores.pruning import prune_ended
 from batchline.stores.store import Store
+from batchline.stores.timeline_rows import SpotChange
 from tests.doubles import HandClock
 from tests.stores.halting import Interrupted, in_flight
 from tests.stores.history import check_counts, check_left, what_is_left
@@ -90,8 +92,11 @@ def in_postgresql(postgresql_database: str) -> Iterator[Place]:
 
 def promptly(call: Callable[[], T]) -> T:
     """The answer of a call that does not wait for what the caller holds."""
-    with ThreadPoolExecutor(1) as threads:
-        return threads.submit(call).result(PATIENCE_S)
+    threads = ThreadPoolExecutor(1)
+    try:
+        return threads.submit(call).result(PATIENCE_S / 4)
+    finally:
+        threads.shutdown(wait=False)  # should it wait, the caller is to let go
 
 
 def leases(found: list[LeasedMessage]) -> list[Lease]:
@@ -139,19 +144,19 @@ def test_what_was_leased_since_the_line_was_read_is_not_leased_again(place: Plac
 
 
 def test_what_was_leased_for_a_moment_since_the_line_was_read_is_leased_once(place: Place) -> None:
-    ids = [place.create(None)[0] for _ in range(3)]
+    ids = [place.create(None)[0] for _ in range(12)]
     started = place.now_ms
 
     def lease_for_a_moment() -> None:
         slow = Timeline(place.store, clock=lambda: (started - 1) * 1_000)
         assert len(slow.lease(TOPIC, "one", limit=1, duration=timedelta(milliseconds=1))) == 1
 
-    # The line is read in several steps: the first message is met again, behind the others.
+    # The line is read in steps, of ten spots first: the first message is met again, behind the others.
     store = Interrupted(place.store, "hold_due", lease_for_a_moment)
-    found = place.lease(100, store, consumer="two")
+    found = place.lease(20, store, consumer="two")
     assert store.has_happened
     assert sorted(one.id for one in found) == sorted(ids)
-    assert words(place.timeline.done(leases(found))) == ["done"] * 3
+    assert words(place.timeline.done(leases(found))) == ["done"] * 12
     place.check()
 
 
@@ -175,6 +180,42 @@ def test_a_message_that_was_leased_too_often_is_not_leased_by_its_id_either(plac
     assert place.timeline.lease_one(TOPIC, id, 3, "one") is None
     assert [one.id for one in place.timeline.lease("dead", "undertaker")] == [id]
     place.check()
+
+
+@pytest.mark.parametrize("finished", [True, False], ids=["when that is gone", "while that is there"])
+def test_a_message_that_is_buried_twice_leaves_its_twin_its_id(place: Place, finished: bool) -> None:
+    bury_twins(place.timeline, place.clock, finished=finished)
+    place.check()
+
+
+@pytest.mark.parametrize("finished", [True, False], ids=["when that is gone", "while that is there"])
+def test_in_memory_a_message_that_is_buried_twice_leaves_its_twin_its_id(finished: bool) -> None:
+    with open_store("memory://") as store:
+        clock = HandClock()
+        bury_twins(Timeline(store, clock=clock), clock, finished=finished)
+
+
+def bury_twins(timeline: Timeline, clock: HandClock, *, finished: bool) -> None:
+    """Two messages of one id come to a dead-letter topic, and the second goes on to the next."""
+    timeline.create_topic("upper", max_attempts=1, dead_letter="lower")
+    timeline.update_topic("lower", max_attempts=1, dead_letter="lowest")
+    for _ in range(2):
+        timeline.create("upper", [NewMessage(b"twin", id="twin")], producer_group=OURS)
+        assert len(timeline.lease("upper", "one", duration=MINUTE)) == 1
+        clock.us += MINUTE // timedelta(microseconds=1)
+        assert timeline.lease("upper", "one") == []
+        clock.us += 1_000
+    first, second = timeline.lease("lower", "one", limit=2, duration=MINUTE)
+    if finished:
+        timeline.done(first.lease)
+        Prune(timeline._store, clock=clock).run_once()
+    else:
+        timeline.extend(first.lease, 3 * MINUTE)
+    clock.us += MINUTE // timedelta(microseconds=1)
+    assert timeline.lease("lower", "one") == []
+    assert [one.lease.bundle for one in timeline.lease("lowest", "one")] == [second.lease.bundle]
+    if not finished:
+        assert timeline.read("lower", "twin", producer_group=OURS).version == first.lease.version + 1
 
 
 # --- owners beside consumers ------------------------------------------------------------------------------------------
@@ -218,14 +259,14 @@ def test_of_two_calls_with_one_lease_the_second_waits_and_has_lost_it(place: Pla
     place.create(None, None)
     found = leases(place.lease(2))
 
-    def use(store: Store) -> list[Outcome]:
-        return {"extend": place.on(store).extend, "release": place.on(store).release, "done": place.on(store).done}[
-            verb
-        ](found)
+    def use() -> list[Outcome]:
+        if verb == "extend":
+            return place.timeline.extend(found)
+        return place.timeline.release(found) if verb == "release" else place.timeline.done(found)
 
     with ThreadPoolExecutor(1) as threads:
         with in_flight(place.store, lambda store: place.on(store).release(found[:1])) as releasing:
-            using = threads.submit(use, place.store)
+            using = threads.submit(use)
             place.watch.wait_for_waiting(1)
         assert words(releasing.result()) == ["released"]
         assert words(using.result(PATIENCE_S)) == [
@@ -341,6 +382,26 @@ def test_prune_removes_the_id_of_a_message_that_others_met(place: Place) -> None
     place.check()
     assert not any(place.rows().values())
     assert place.create("met") == ["met"]
+
+
+# --- as a last resort -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("changed", ["version", "bits"])
+def test_a_spot_that_is_not_what_was_read_is_not_written(sql_database: str, changed: str) -> None:
+    option = "" if sql_database.startswith("sqlite") else "?patience=0s"
+    with open_store(f"{sql_database}{option}") as store:
+        timeline = Timeline(store)
+        timeline.create_topic(TOPIC)
+        (created,) = timeline.create(TOPIC, [NewMessage()], producer_group=OURS)
+        place = made_place(created.id)
+        assert place is not None
+        (spot,) = store.read(lambda rows: rows.spots_of([place[0]]))
+        other = spot._replace(version=2) if changed == "version" else spot._replace(bits=0b11)
+        stale = SpotChange(other, spot.moved(1))
+        with pytest.raises(StoreUnavailable, match="changed meanwhile"):
+            store.transact(lambda rows: rows.write_spots([stale]))
+        assert store.read(lambda rows: rows.spots_of([place[0]])) == [spot]
 
 
 # --- circles ----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from batchline.core.attendance import BrokerHealth, Subscription
 from batchline.core.future_load import Counts, Load, Range
@@ -72,6 +72,14 @@ LIVE_FOR: Final = timedelta(seconds=30)
 MAX_DRIFT: Final = timedelta(seconds=1)
 #: How many times numbers that somebody else has taken are replaced by others.
 TRIES: Final = 100
+
+
+class When(NamedTuple):
+    """The moment of a call, the numbers it may use, and whether it may have been done before."""
+
+    now_ms: int
+    numbers: Iterator[int]
+    again: bool
 
 
 class Timeline:
@@ -166,8 +174,8 @@ class Timeline:
         checked = {check_id(id): check_at("the moment of a message", at) for id, at in moments.items()}
         self._check_clock()
 
-        def move(rows: Rows, now_ms: int, numbers: Iterator[int], part: Sequence[tuple[str, int]]) -> list[Outcome]:
-            return move_messages(rows, live_topic(rows, topic), owner, dict(part), now_ms, numbers)
+        def move(rows: Rows, when: When, part: Sequence[tuple[str, int]]) -> list[Outcome]:
+            return move_messages(rows, live_topic(rows, topic), owner, dict(part), when.now_ms, when.numbers)
 
         return self._change_parts(list(checked.items()), move)
 
@@ -177,8 +185,8 @@ class Timeline:
         checked = [check_id(id) for id in _not_text(ids, "ids")]
         self._check_clock()
 
-        def cancel(rows: Rows, now_ms: int, numbers: Iterator[int], part: Sequence[str]) -> list[Outcome]:
-            return cancel_messages(rows, known_topic(rows, topic), owner, part, now_ms, numbers)
+        def cancel(rows: Rows, when: When, part: Sequence[str]) -> list[Outcome]:
+            return cancel_messages(rows, known_topic(rows, topic), owner, part, when.now_ms, when.numbers)
 
         return self._change_parts(checked, cancel)
 
@@ -223,13 +231,13 @@ class Timeline:
         _check_number("limit", limit, MOST_LEASED)
         self._check_clock()
 
-        def lease(rows: Rows, now_ms: int, numbers: Iterator[int]) -> list[LeasedMessage]:
-            found = live_topic(rows, topic)
+        def lease(rows: Rows, when: When) -> list[LeasedMessage]:
+            found, now_ms = live_topic(rows, topic), when.now_ms
             share = self._share(found, consumer, now_ms) if buckets is None else _check_buckets(buckets, found)
             until_ms = now_ms + found.lease_ms(duration)
             if not share:
                 return []
-            return lease_messages(rows, Leasing(found, consumer, share, limit, until_ms, now_ms), numbers)
+            return lease_messages(rows, Leasing(found, consumer, share, limit, until_ms, now_ms), when.numbers)
 
         return self._change(4 * limit + 1024, lease)
 
@@ -242,11 +250,11 @@ class Timeline:
         check_id(id)
         self._check_clock()
 
-        def lease(rows: Rows, now_ms: int, numbers: Iterator[int]) -> LeasedMessage | None:
-            found = live_topic(rows, topic)
+        def lease(rows: Rows, when: When) -> LeasedMessage | None:
+            found, now_ms = live_topic(rows, topic), when.now_ms
             until_ms = now_ms + found.lease_ms(duration)
             leasing = Leasing(found, consumer, range(found.buckets), 1, until_ms, now_ms)
-            return lease_one_message(rows, leasing, id, version, numbers)
+            return lease_one_message(rows, leasing, id, version, when.numbers)
 
         return self._change(4, lease)
 
@@ -255,10 +263,10 @@ class Timeline:
         wanted = check_leases(leases)
         self._check_clock()
 
-        def extend(rows: Rows, now_ms: int, numbers: Iterator[int], part: Sequence[Lease]) -> list[Outcome]:
+        def extend(rows: Rows, when: When, part: Sequence[Lease]) -> list[Outcome]:
             topics = {lease.topic: rows.topic(lease.topic) for lease in part}
-            until = {name: now_ms + topic.lease_ms(duration) for name, topic in topics.items() if topic}
-            return extend_leases(rows, part, until, now_ms, numbers)
+            until = {name: when.now_ms + topic.lease_ms(duration) for name, topic in topics.items() if topic}
+            return extend_leases(rows, part, until, when.now_ms, when.numbers, again=when.again)
 
         return self._change_parts(wanted, extend)
 
@@ -271,8 +279,8 @@ class Timeline:
         why = reason_text(reason)
         at_ms = 0 if at is None else check_at("the moment of a release", at)
 
-        def release(rows: Rows, now_ms: int, numbers: Iterator[int], part: Sequence[Lease]) -> list[Outcome]:
-            return release_leases(rows, part, at_ms, why, now_ms, numbers)
+        def release(rows: Rows, when: When, part: Sequence[Lease]) -> list[Outcome]:
+            return release_leases(rows, part, at_ms, why, when.now_ms, when.numbers, again=when.again)
 
         return self._change_parts(wanted, release)
 
@@ -281,8 +289,8 @@ class Timeline:
         wanted = check_leases(leases)
         self._check_clock()
 
-        def finish(rows: Rows, now_ms: int, numbers: Iterator[int], part: Sequence[Lease]) -> list[Outcome]:
-            return done_leases(rows, part, now_ms, numbers)
+        def finish(rows: Rows, when: When, part: Sequence[Lease]) -> list[Outcome]:
+            return done_leases(rows, part, when.now_ms, when.numbers)
 
         return self._change_parts(wanted, finish)
 
@@ -424,22 +432,22 @@ class Timeline:
         self._check_clock()
         return self._store.transact(work)
 
-    def _change(self, numbers: int, work: Callable[[Rows, int, Iterator[int]], T]) -> T:
+    def _change(self, numbers: int, work: Callable[[Rows, When], T]) -> T:
         """Do work at one moment, with fresh numbers; the same again should it be repeated."""
-        now_ms = self.now_ms()
+        now_ms, attempts = self.now_ms(), count()
         first = fresh_number(now_ms, numbers)
-        return self._store.transact(lambda rows: work(rows, now_ms, count(first)))
+        return self._store.transact(lambda rows: work(rows, When(now_ms, count(first), next(attempts) > 0)))
 
     def _change_parts(
-        self, items: Sequence[T], work: Callable[[Rows, int, Iterator[int], Sequence[T]], list[Outcome]]
+        self, items: Sequence[T], work: Callable[[Rows, When, Sequence[T]], list[Outcome]]
     ) -> list[Outcome]:
         """Do work on items, so many in one transaction; the outcomes are in their order."""
         outcomes: list[Outcome] = []
         for begin in range(0, len(items), MESSAGES_AT_ONCE):
             part = items[begin : begin + MESSAGES_AT_ONCE]
 
-            def work_on(rows: Rows, now_ms: int, numbers: Iterator[int], part: Sequence[T] = part) -> list[Outcome]:
-                return work(rows, now_ms, numbers, part)
+            def work_on(rows: Rows, when: When, part: Sequence[T] = part) -> list[Outcome]:
+                return work(rows, when, part)
 
             outcomes += self._change(3 * len(part), work_on)
         return outcomes

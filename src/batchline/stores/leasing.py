@@ -192,7 +192,8 @@ def _bury(
         line.change(spot, mask_of(places), become)
     if bundle.ids is not None:
         ids = {bundle.ids[place]: place for place in buckets}
-        rows.delete_message_ids(topic.number, list(ids))
+        found = rows.message_ids(topic.number, list(ids))
+        rows.delete_message_ids(topic.number, [id for id in found if found[id] == (bundle.number, ids[id])])
         # An id that is taken there stays with the message that has it; this one is leased, and not found by its id.
         rows.insert_message_ids(dead.number, sorted((id, bundle.number, place) for id, place in ids.items()))
 
@@ -221,9 +222,15 @@ def lease_one_message(
 
 
 def extend_leases(
-    rows: TimelineRows, leases: Sequence[Lease], until_ms: Mapping[str, int], now_ms: int, numbers: Iterator[int]
+    rows: TimelineRows,
+    leases: Sequence[Lease],
+    until_ms: Mapping[str, int],
+    now_ms: int,
+    numbers: Iterator[int],
+    *,
+    again: bool = False,
 ) -> list[Outcome]:
-    """Hold messages for longer, by topic until when; each gets a new lease."""
+    """Hold messages for longer, by topic until when; each gets a new lease. `again` if it may have been done before."""
     held = _Held(rows, leases, now_ms)
     line = LineChanges(numbers)
 
@@ -232,6 +239,16 @@ def extend_leases(
 
     outcomes = held.each("extended", extend)
     line.write(rows)
+    lost = _lost(leases, outcomes) if again else {}
+    for spot in rows.spots_of({lease.bundle for lease in lost.values()}) if lost else ():
+        for index, lease in lost.items():
+            if (
+                (spot.bundle, spot.at_ms) == (lease.bundle, until_ms[lease.topic])
+                and spot.bits >> lease.place & 1
+                and spot.is_held(lease.version + 1, lease.consumer, now_ms)
+            ):
+                new = lease._replace(version=spot.version, until_ms=spot.at_ms, spot=spot.number)
+                outcomes[index] = Outcome(lease.id, "extended", new)
     return outcomes
 
 
@@ -242,26 +259,39 @@ def release_leases(
     reason: str,
     now_ms: int,
     numbers: Iterator[int],
+    *,
+    again: bool = False,
 ) -> list[Outcome]:
-    """Give messages back, to be offered again at a moment that is not in the past."""
+    """Give messages back, to be offered again at a moment not in the past. `again` if it may have been done before."""
     topics = {name: rows.topic(name) for name in dict.fromkeys(lease.topic for lease in leases)}
     latest_ms = {name: now_ms + span_ms(topic.max_ahead) for name, topic in topics.items() if topic}
     far = {name: moment_ms(latest).isoformat() for name, latest in latest_ms.items() if at_ms > latest}
-    held = _Held(rows, [lease for lease in leases if lease.topic not in far], now_ms)
+    near = [lease for lease in leases if lease.topic not in far]
+    held = _Held(rows, near, now_ms)
     line = LineChanges(numbers)
 
     def release(spot: Spot, mask: int, _: Lease) -> None:
         line.note_attempt(spot, mask, now_ms, "released", reason)
         line.change(spot, mask, partial(Spot.moved, at_ms=max(at_ms, now_ms)))
 
-    outcomes = iter(held.each("released", release))
+    outcomes = held.each("released", release)
     line.write(rows)
+    for index, lease in (_lost(near, outcomes) if again else {}).items():
+        for tried in rows.attempts_of(lease.bundle):
+            ended = (tried.consumer, tried.ending, tried.ended_ms)
+            if tried.bits >> lease.place & 1 and ended == (lease.consumer, "released", now_ms):
+                outcomes[index] = Outcome(lease.id, "released")
+    rest = iter(outcomes)
     return [
         Outcome(lease.id, "too_far", reason=f"the topic takes messages up to {far[lease.topic]}")
         if lease.topic in far
-        else next(outcomes)
+        else next(rest)
         for lease in leases
     ]
+
+
+def _lost(leases: Sequence[Lease], outcomes: Sequence[Outcome]) -> dict[int, Lease]:
+    return {index: leases[index] for index, outcome in enumerate(outcomes) if outcome.outcome == "lost"}
 
 
 def done_leases(rows: TimelineRows, leases: Sequence[Lease], now_ms: int, numbers: Iterator[int]) -> list[Outcome]:
@@ -282,7 +312,7 @@ def done_leases(rows: TimelineRows, leases: Sequence[Lease], now_ms: int, number
 
     outcomes = held.each("done", finish)
     line.write(rows)
-    lost = {index: leases[index] for index, outcome in enumerate(outcomes) if outcome.outcome == "lost"}
+    lost = _lost(leases, outcomes)
     if lost:
         alive: dict[int, int] = {}
         for spot in rows.spots_of({lease.bundle for lease in lost.values()}):

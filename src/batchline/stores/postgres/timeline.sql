@@ -97,8 +97,10 @@ CROSS JOIN LATERAL (
 ) AS s;
 
 -- spots_of: All spots of bundles.
-SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
-FROM batchline_spots WHERE bundle = ANY(:bundles::bigint[]);
+SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
+    s.attempts, s.consumer
+FROM unnest(:bundles::bigint[]) AS q (bundle)
+CROSS JOIN LATERAL (SELECT * FROM batchline_spots WHERE bundle = q.bundle OFFSET 0) AS s;
 
 -- hold_spots_of: All spots of bundles, locked in order until the transaction ends.
 SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
