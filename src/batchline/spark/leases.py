@@ -81,20 +81,24 @@ class LeaseTask(NamedTuple):
         with open_store(self.store, migrate=False) as store:
             timeline = Timeline(store)
             for batch in batches:
-                told = self._told(timeline, [text for row in batch.column(0).to_pylist() for text in row])
+                told = Counter[str]()
+                for leases in self._calls(batch.column(0).to_pylist(), told):
+                    told.update(outcome.outcome for outcome in self._act(timeline, leases))
                 yield pa.record_batch([list(told), list(told.values())], schema=TOLD)
 
-    def _told(self, timeline: Timeline, texts: list[str]) -> Counter[str]:
-        leases, told = [], Counter[str]()
-        for text in texts:
-            try:
-                leases.append(read_lease(text))
-            except MalformedLease:
-                told["malformed"] += 1
-        for begin in range(0, len(leases), FINISHED_AT_ONCE):
-            outcomes = self._act(timeline, leases[begin : begin + FINISHED_AT_ONCE])
-            told.update(outcome.outcome for outcome in outcomes)
-        return told
+    def _calls(self, spots: list[list[str]], told: Counter[str]) -> Iterator[list[Lease]]:
+        """The leases of one call after the other; those of a row of the store are in the same."""
+        leases: list[Lease] = []
+        for texts in spots:
+            for text in texts:
+                try:
+                    leases.append(read_lease(text))
+                except MalformedLease:
+                    told["malformed"] += 1
+            if len(leases) >= FINISHED_AT_ONCE:
+                yield leases
+                leases = []
+        yield leases
 
     def _act(self, timeline: Timeline, leases: list[Lease]) -> list[Outcome]:
         if self.release is None:
