@@ -179,7 +179,9 @@ def _bury(
         line.change(spot, mask_of(places), become)
     if bundle.ids is not None:
         ids = {bundle.ids[place]: place for place in buckets}
-        rows.delete_message_ids(topic.number, list(ids))
+        # On a topic that is a dead-letter topic itself, another message may have the id.
+        found = rows.message_ids(topic.number, list(ids))
+        rows.delete_message_ids(topic.number, [id for id, at in found.items() if at == (bundle.number, ids[id])])
         # An id that is taken there stays with the message that has it; this one is leased, and not found by its id.
         rows.insert_message_ids(dead.number, sorted((id, bundle.number, place) for id, place in ids.items()))
 
