@@ -188,8 +188,8 @@ class Run:
             self.took(message, one, consumer, ms)
         left = {(one.topic, one.id) for group in GROUPS for one in self.pages(group)} if exhausted else set()
         buried = [one for one in exhausted if (one.topic, one.id) not in left]
-        for one in buried:
-            self.model.bury(one, self.is_found)
+        for message in buried:
+            self.model.bury(message, self.is_found)
         assert len(buried) == len(exhausted) or limit < len(offered)
         event(f"leased {min(len(got), 3)}, buried {min(len(buried), 3)}")
 

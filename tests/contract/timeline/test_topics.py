@@ -1,5 +1,6 @@
 """Topics: created once, changed but for their buckets, deleted when nothing is left of them."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -119,7 +120,7 @@ def test_a_topic_that_is_being_deleted_takes_nothing_new(line: Line) -> None:
     line.timeline.delete_topic(line.topic)
     line.timeline.delete_topic(line.topic)
     assert line.timeline.topic(line.topic).deleted
-    calls = [
+    calls: list[Callable[[], object]] = [
         lambda: line.create("b"),
         lambda: line.move(a=line.now),
         lambda: line.lease(),
