@@ -211,9 +211,10 @@ class Run:
         due = [other for other in self.model.on_line(one.topic) if other.at <= self.model.now + HOUR_MS]
         assert Counter(upcoming) == Counter((other.id, other.version, other.at) for other in due)
         assert [other.at_ms for other in upcoming] == sorted(other.at for other in due)
-        got = self.timeline.lease_one(one.topic, one.id, one.version + off, consumer, duration=span(ms))
+        version = max(one.version + off, 1)
+        got = self.timeline.lease_one(one.topic, one.id, version, consumer, duration=span(ms))
         named = self.model.named(one.topic, one.id)
-        if named is None or named.at > self.model.now or named.version != one.version + off:
+        if named is None or named.at > self.model.now or named.version != version:
             assert got is None
         elif self.model.is_exhausted(named):
             assert got is None
