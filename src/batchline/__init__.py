@@ -12,6 +12,7 @@ from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.fanout import FanoutStatus
 from batchline.core.future_load import Bin, Counts, Load
 from batchline.core.item_group import ItemGroup
+from batchline.core.later import Later
 from batchline.core.measurement import Measurement
 from batchline.core.message import (
     Attempt,
@@ -25,16 +26,19 @@ from batchline.core.message import (
     lease_text,
     read_lease,
 )
+from batchline.core.on_complete import OnComplete
 from batchline.core.pack_rules import PackRules
 from batchline.core.packer import pack
 from batchline.core.parcel import Packed, Parcel
 from batchline.core.retry import RetryRules
 from batchline.core.topic import Topic
 from batchline.errors import BatchlineError
+from batchline.runtime.consumer import Consumer
 from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.runtime.expire import Expire
 from batchline.runtime.prune import Prune
 from batchline.runtime.rescue import Rescue
+from batchline.runtime.services import Services
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
 from batchline.stores import Store, open_store
@@ -49,6 +53,7 @@ __all__ = [
     "Bin",
     "BrokerHealth",
     "CloseReason",
+    "Consumer",
     "Counts",
     "EstimateStore",
     "EstimatedTracker",
@@ -58,6 +63,7 @@ __all__ = [
     "FanoutStatus",
     "ItemError",
     "ItemGroup",
+    "Later",
     "Lease",
     "LeasedMessage",
     "Load",
@@ -65,6 +71,7 @@ __all__ = [
     "Message",
     "MessagePage",
     "NewMessage",
+    "OnComplete",
     "Outcome",
     "PackRules",
     "Packed",
@@ -73,6 +80,7 @@ __all__ = [
     "Rescue",
     "RetryRules",
     "SealOutcome",
+    "Services",
     "Store",
     "Subscription",
     "Timeline",

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from batchline.core.bundle import LARGEST_BUNDLE, Bundle, Draft, draft_bundles, narrowed, unpack_bundle
 from batchline.core.item_group import full_mask, indexes_of
-from batchline.core.message import CheckedMessage, bucket_of, made_id
+from batchline.core.message import CheckedMessages, bucket_of, made_id
 from batchline.core.spot import segment_of
+from batchline.core.topic import Topic
 
 NAMES = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=12)
 BODIES = st.binary(max_size=8) | st.sampled_from([bytes(20_000), bytes(LARGEST_BUNDLE), bytes(LARGEST_BUNDLE + 1)])
@@ -16,18 +17,22 @@ MESSAGES = st.lists(st.tuples(st.none() | NAMES, st.integers(0, 3), BODIES, st.i
 BUCKETS = st.sampled_from([1, 7, 8, 89, 1024])
 
 
-def checked(parts: list[tuple[str | None, int, bytes, int]]) -> list[CheckedMessage]:
+def checked(parts: list[tuple[str | None, int, bytes, int]]) -> CheckedMessages:
     """Messages; where a name stands a second time, one is to be made."""
     free: set[str | None] = {name for name, _, _, _ in parts if name}
-    messages = []
+    messages = CheckedMessages([], [], [], [])
     for name, at_ms, body, turn in parts:
-        messages.append(CheckedMessage(name if name and name in free else "", at_ms, body, turn))
+        messages.ids.append(name if name and name in free else "")
+        messages.at_ms.append(at_ms)
+        messages.bodies.append(body)
+        messages.turns.append(turn)
         free.discard(name)
     return messages
 
 
-def drafted(messages: list[CheckedMessage], buckets: int) -> list[Draft]:
-    return draft_bundles(messages, 3, 4, buckets, 5, count(1_000))
+def drafted(messages: CheckedMessages, buckets: int) -> list[Draft]:
+    topic = Topic("topic", buckets=buckets, number=3)
+    return draft_bundles(messages, range(len(messages.ids)), topic, 4, 5, count(1_000))
 
 
 @given(parts=MESSAGES, buckets=BUCKETS)
@@ -36,14 +41,14 @@ def drafted(messages: list[CheckedMessage], buckets: int) -> list[Draft]:
 def test_every_message_is_in_a_bundle_once(parts: list[tuple[str | None, int, bytes, int]], buckets: int) -> None:
     messages = checked(parts)
     drafts = drafted(messages, buckets)
-    assert sorted(index for draft in drafts for index in draft.indexes) == list(range(len(messages)))
+    assert sorted(index for draft in drafts for index in draft.indexes) == list(range(len(messages.ids)))
     assert len({draft.bundle.number for draft in drafts}) == len(drafts)
     for draft in drafts:
         bundle = draft.bundle
         assert (bundle.topic, bundle.producer_group, bundle.created_ms) == (3, 4, 5)
         for place, index in enumerate(draft.indexes):
-            assert bundle.bodies[place] == messages[index].body
-            assert bundle.id_of(place) == (messages[index].id or made_id(bundle.number, place))
+            assert bundle.bodies[place] == messages.bodies[index]
+            assert bundle.id_of(place) == (messages.ids[index] or made_id(bundle.number, place))
 
 
 @given(parts=MESSAGES, buckets=BUCKETS)
@@ -59,7 +64,7 @@ def test_a_bundle_is_not_too_large_unless_one_message_alone_is(
 
 def test_messages_made_together_fill_their_bundles() -> None:
     messages = checked([(None, 0, b"", 0)] * 130)
-    assert [draft.indexes for draft in drafted(messages, 1024)] == [
+    assert [list(draft.indexes) for draft in drafted(messages, 1024)] == [
         list(range(64)),
         list(range(64, 128)),
         [128, 129],
@@ -84,8 +89,8 @@ def test_all_messages_of_a_spot_stand_where_it_says(
             assert {segment_of(bucket, buckets) for bucket in inside} == {spot.segment}
             assert (spot.low_bucket, spot.high_bucket) == (min(inside), max(inside))
             for place in indexes_of(spot.bits):
-                message = messages[draft.indexes[place]]
-                assert (message.at_ms, message.turn) == (spot.at_ms, spot.turn)
+                index = draft.indexes[place]
+                assert (messages.at_ms[index], messages.turns[index]) == (spot.at_ms, spot.turn)
 
 
 @given(

@@ -11,7 +11,7 @@ from batchline import Lease, NewMessage, Outcome, lease_text, read_lease
 from batchline.core.message import (
     LARGEST_BODY,
     LATEST_MS,
-    CheckedMessage,
+    CheckedMessages,
     bucket_of,
     check_at,
     check_leases,
@@ -117,16 +117,25 @@ def test_what_is_no_moment_is_refused(at: object) -> None:
 
 
 def test_messages_are_checked_in_their_order() -> None:
-    new = [NewMessage(b"x", NOW + 5, "b", 3), NewMessage(), NewMessage(b"y", id="a", priority=-1_000)]
-    assert check_messages(new, NOW) == [
-        CheckedMessage("b", NOW + 5, b"x", -3),
-        CheckedMessage("", NOW, b"", 0),
-        CheckedMessage("a", NOW, b"y", 1_000),
-    ]
+    new = [NewMessage(b"x", NOW + 5, "b", 3), NewMessage(), b"z", NewMessage(b"y", id="a", priority=-1_000)]
+    assert check_messages(new, NOW) == CheckedMessages(
+        ids=["b", "", "", "a"], at_ms=[NOW + 5, NOW, NOW, NOW], bodies=[b"x", b"", b"z", b"y"], turns=[-3, 0, 0, 1_000]
+    )
+
+
+def test_bytes_alone_are_bodies_of_messages_that_are_due_at_once() -> None:
+    short, long = check_messages([b"x", b""], NOW), check_messages([NewMessage(b"x"), NewMessage(b"")], NOW)
+    assert short == long
+
+
+def test_a_body_or_a_text_is_no_list_of_messages() -> None:
+    for wrong in (b"body", "text", NewMessage()):
+        with pytest.raises(InvalidMessage, match="a list of messages"):
+            check_messages(wrong, NOW)  # type: ignore[arg-type]
 
 
 def test_the_largest_body_is_taken() -> None:
-    assert len(check_messages([NewMessage(bytes(LARGEST_BODY))], NOW)[0].body) == 1 << 20
+    assert len(check_messages([NewMessage(bytes(LARGEST_BODY))], NOW).bodies[0]) == 1 << 20
 
 
 @pytest.mark.parametrize(

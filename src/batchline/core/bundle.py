@@ -2,12 +2,13 @@
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from batchline.core.item_group import indexes_of
-from batchline.core.message import BUNDLE_SIZE, CheckedMessage, bucket_of, made_id
-from batchline.core.spot import Spot, mask_of, segment_of
+from batchline.core.message import BUNDLE_SIZE, CheckedMessages, bucket_of, made_ids
+from batchline.core.spot import SEGMENTS, Spot, mask_of
+from batchline.core.topic import Topic
 
 __all__ = ["LARGEST_BUNDLE", "Bundle", "Draft", "draft_bundles", "narrowed", "unpack_bundle"]
 
@@ -26,10 +27,21 @@ class Bundle:
     #: The ids that were chosen; None if they were made.
     ids: tuple[str, ...] | None
     bodies: tuple[bytes, ...]
+    #: The name of the producer group, of bundles that were read.
+    owner: str = field(default="", compare=False)
+    _made: list[str] = field(default_factory=list, compare=False, repr=False)
+
+    def all_ids(self) -> Sequence[str]:
+        """The ids of its messages, by place."""
+        if self.ids is not None:
+            return self.ids
+        if not self._made:
+            self._made = made_ids(self.number, len(self.bodies))
+        return self._made
 
     def id_of(self, place: int) -> str:
         """The id of one of its messages."""
-        return made_id(self.number, place) if self.ids is None else self.ids[place]
+        return self.all_ids()[place]
 
     def packed(self) -> tuple[str, bytes]:
         """Ids and bodies as a text and bytes: no name has a line break."""
@@ -57,76 +69,85 @@ def narrowed(spot: Spot, bundle: Bundle, buckets: int) -> Spot:
     return spot._replace(low_bucket=min(inside), high_bucket=max(inside))
 
 
+class Stand(NamedTuple):
+    """Messages of a bundle that are to stand together: a bit for each, and between which buckets they are."""
+
+    bits: int
+    low_bucket: int
+    high_bucket: int
+
+
 @dataclass(slots=True)
 class Draft:
     """A bundle to be created, and where its messages are to stand."""
 
     bundle: Bundle
     #: Of each of its messages, the index in the call.
-    indexes: list[int]
-    #: Its messages by (segment, at, turn), each by place and bucket.
-    stands: dict[tuple[int, int, int], list[tuple[int, int]]]
+    indexes: Sequence[int]
+    #: By segment, moment and turn.
+    stands: dict[tuple[int, int, int], Stand]
 
     def spots(self, kept: int, numbers: Iterator[int]) -> list[Spot]:
         """Its spots, with those messages only whose bits are in `kept`."""
-        found = []
-        for (segment, at_ms, turn), members in self.stands.items():
-            inside = [member for member in members if kept >> member[0] & 1]
-            if inside:
-                found.append(self._spot(segment, at_ms, turn, inside, next(numbers)))
-        return found
-
-    def _spot(self, segment: int, at_ms: int, turn: int, members: list[tuple[int, int]], number: int) -> Spot:
-        bits = mask_of([place for place, _ in members])
-        low, high = members[0][1], members[-1][1]
-        return Spot(self.bundle.number, number, self.bundle.topic, segment, at_ms, turn, bits, low, high, 1, 0, None)
+        bundle = self.bundle
+        return [
+            Spot(bundle.number, next(numbers), bundle.topic, *key, stand.bits & kept, *stand[1:], 1, 0, None)
+            for key, stand in self.stands.items()
+            if stand.bits & kept
+        ]
 
 
 def draft_bundles(
-    messages: Sequence[CheckedMessage],
-    topic: int,
+    messages: CheckedMessages,
+    wanted: Sequence[int],
+    topic: Topic,
     producer_group: int,
-    buckets: int,
     now_ms: int,
     numbers: Iterator[int],
 ) -> list[Draft]:
-    """Bundle messages: neighbours in their buckets together, those without an id of their own as they come."""
-    bucket = {index: bucket_of(message.id, buckets) for index, message in enumerate(messages) if message.id}
-    chosen = sorted(bucket, key=lambda index: bucket[index])
-    made = [index for index, message in enumerate(messages) if not message.id]
+    """Bundle the messages wanted: neighbours in their buckets together, those whose ids are made as they come."""
+    ids, buckets = messages.ids, topic.buckets
+    bucket = {index: bucket_of(ids[index], buckets) for index in wanted if ids[index]}
+    made = [index for index in wanted if not ids[index]] if bucket else wanted
+
+    def bundle_of(part: Sequence[int], chosen: tuple[str, ...] | None) -> Bundle:
+        bodies = tuple(map(messages.bodies.__getitem__, part))
+        return Bundle(next(numbers), topic.number, producer_group, now_ms, chosen, bodies)
+
     drafts = []
-    for ours, indexes in ((False, chosen), (True, made)):
-        for part in _parts(indexes, messages):
-            ids = None if ours else tuple(messages[index].id for index in part)
-            bodies = tuple(messages[index].body for index in part)
-            bundle = Bundle(next(numbers), topic, producer_group, now_ms, ids, bodies)
-            if ours:
-                bucket |= dict.fromkeys(part, bucket_of(bundle.id_of(0), buckets))
-            drafts.append(_draft(bundle, part, messages, bucket, buckets))
+    for part in _parts(sorted(bucket, key=bucket.__getitem__), messages.bodies):
+        bundle = bundle_of(part, tuple(map(ids.__getitem__, part)))
+        drafts.append(Draft(bundle, part, _stands(part, messages, [bucket[index] for index in part], buckets)))
+    for part in _parts(made, messages.bodies):
+        bundle = bundle_of(part, None)
+        shared = bucket_of(bundle.id_of(0), buckets)
+        drafts.append(Draft(bundle, part, _stands(part, messages, [shared] * len(part), buckets)))
     return drafts
 
 
-def _draft(
-    bundle: Bundle, part: list[int], messages: Sequence[CheckedMessage], bucket: dict[int, int], buckets: int
-) -> Draft:
-    stands: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
-    for place, index in enumerate(part):
-        message, its_bucket = messages[index], bucket[index]
-        key = (segment_of(its_bucket, buckets), message.at_ms, message.turn)
-        stands.setdefault(key, []).append((place, its_bucket))
-    return Draft(bundle, part, stands)
+def _stands(
+    part: Sequence[int], messages: CheckedMessages, inside: Sequence[int], buckets: int
+) -> dict[tuple[int, int, int], Stand]:
+    """Where messages stand, given their buckets, which come in order."""
+    moments, turns = messages.at_ms, messages.turns
+    places: dict[tuple[int, int, int], list[int]] = {}
+    for place, (index, bucket) in enumerate(zip(part, inside, strict=True)):
+        key = (bucket * SEGMENTS // buckets, moments[index], turns[index])
+        if key in places:
+            places[key].append(place)
+        else:
+            places[key] = [place]
+    return {key: Stand(mask_of(found), inside[found[0]], inside[found[-1]]) for key, found in places.items()}
 
 
-def _parts(indexes: Sequence[int], messages: Sequence[CheckedMessage]) -> Iterator[list[int]]:
+def _parts(indexes: Sequence[int], bodies: Sequence[bytes]) -> Iterator[Sequence[int]]:
     """Pieces of at most 64 messages, and of at most so many bytes."""
-    part: list[int] = []
-    size = 0
-    for index in indexes:
-        length = len(messages[index].body)
-        if part and (len(part) == BUNDLE_SIZE or size + length > LARGEST_BUNDLE):
-            yield part
-            part, size = [], 0
-        part.append(index)
+    begin, size = 0, 0
+    for place, index in enumerate(indexes):
+        length = len(bodies[index])
+        if place > begin and (place - begin == BUNDLE_SIZE or size + length > LARGEST_BUNDLE):
+            yield indexes[begin:place]
+            begin, size = place, 0
         size += length
-    if part:
-        yield part
+    if begin < len(indexes):
+        yield indexes[begin:]

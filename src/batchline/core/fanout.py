@@ -37,6 +37,8 @@ class NewFanout:
     unsealed_for_us: int
     sealed_for_us: int
     tombstone_for_us: int
+    #: The message to publish when it is complete, as a text.
+    on_complete: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class Fanout:
     expired_us: int | None = None
     #: The call that was told of its end; after its expiry, the one that was told of that.
     told_to: str | None = None
+    #: The message to publish when it is complete, as a text.
+    on_complete: str | None = None
 
     @property
     def state(self) -> State:

@@ -11,6 +11,7 @@ its place in that add) and the fanout's *salt*, so that it is unlike any other's
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 __all__ = [
@@ -90,9 +91,10 @@ def full_mask(upto: int) -> int:
     return (1 << upto) - 1
 
 
-def indexes_of(mask: int) -> list[int]:
+@lru_cache(maxsize=1024)  # whole groups, and single items, come again and again
+def indexes_of(mask: int) -> tuple[int, ...]:
     """The indexes of the bits that are set."""
-    return [index for index in range(mask.bit_length()) if mask >> index & 1]
+    return tuple(index for index in range(mask.bit_length()) if mask >> index & 1)
 
 
 def slot_of(add: int, place: int) -> int:

@@ -25,7 +25,7 @@ __all__ = [
     "LATEST_MS",
     "OUTCOMES_OF_SUCCESS",
     "Attempt",
-    "CheckedMessage",
+    "CheckedMessages",
     "Lease",
     "LeasedMessage",
     "Message",
@@ -37,11 +37,13 @@ __all__ = [
     "Upcoming",
     "bucket_of",
     "check_at",
+    "check_body",
     "check_id",
     "check_leases",
     "check_messages",
     "lease_text",
     "made_id",
+    "made_ids",
     "made_place",
     "moment_ms",
     "ms_of",
@@ -59,6 +61,7 @@ ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 DIGITS: Final = {letter: digit for digit, letter in enumerate(ALPHABET)}
 MADE_DIGITS: Final = 13
 MADE_LENGTH: Final = 1 + MADE_DIGITS + 2
+PLACES: Final = [f"{place:02d}" for place in range(BUNDLE_SIZE)]
 
 MessageState = Literal["waiting", "available", "processing"]
 OutcomeWord = Literal[
@@ -93,14 +96,20 @@ class NewMessage:
     priority: int = 0
 
 
-class CheckedMessage(NamedTuple):
-    """A new message whose parts are as they should be; an id that is to be made is empty."""
+class CheckedMessages(NamedTuple):
+    """New messages whose parts are as they should be, by columns."""
 
-    id: str
-    at_ms: int
-    body: bytes
-    #: The negative of its priority: the smaller goes first.
-    turn: int
+    #: An id that is to be made is empty.
+    ids: list[str]
+    at_ms: list[int]
+    bodies: list[bytes]
+    #: The negative of their priorities: the smaller goes first.
+    turns: list[int]
+
+    def part(self, begin: int, end: int) -> "CheckedMessages":
+        """Those from one index on, up to before another."""
+        cut = slice(begin, end)
+        return CheckedMessages(self.ids[cut], self.at_ms[cut], self.bodies[cut], self.turns[cut])
 
 
 class Lease(NamedTuple):
@@ -188,8 +197,7 @@ class MessagePage:
     next: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of one message of a call."""
 
     id: str
@@ -239,23 +247,38 @@ def check_at(what: str, at: object) -> int:
     return at
 
 
-def check_messages(messages: Iterable[NewMessage], now_ms: int) -> list[CheckedMessage]:
-    """Messages, all of them as they should be."""
-    checked = []
-    chosen: set[str] = set()
-    for message in messages:
-        if not isinstance(message, NewMessage):
-            raise InvalidMessage(f"expected NewMessage(body=…, at=…, id=…), got {shown(message)}")
-        check_body(message.body)
-        at_ms = now_ms if message.at is None else check_at("the moment of a message", message.at)
-        priority = check_priority(message.priority)
-        if message.id is not None:
-            check_id(message.id)
-            if message.id in chosen:
-                raise InvalidMessage(f"the id {message.id!r} stands twice in one call")
-            chosen.add(message.id)
-        checked.append(CheckedMessage(message.id or "", at_ms, message.body, -priority))
+def check_messages(messages: Iterable[NewMessage | bytes], now_ms: int) -> CheckedMessages:
+    """Messages, all of them as they should be; bytes alone are the body of one that is due at once."""
+    if isinstance(messages, bytes | str | NewMessage):
+        raise InvalidMessage(f"expected a list of messages, got {shown(messages)}")
+    given = list(messages)
+    count = len(given)
+    bodies = [message for message in given if isinstance(message, bytes)]
+    if len(bodies) == count:  # the shortest form has the shortest way
+        checked = CheckedMessages([""] * count, [now_ms] * count, bodies, [0] * count)
+    else:
+        checked = CheckedMessages([], [], [], [])
+        for message in given:
+            _check_message(NewMessage(message) if isinstance(message, bytes) else message, now_ms, checked)
+    if count and max(map(len, checked.bodies)) > LARGEST_BODY:
+        check_body(max(checked.bodies, key=len))
+    chosen = [id for id in checked.ids if id]
+    if len(set(chosen)) < len(chosen):
+        twice = next(id for id in chosen if chosen.count(id) > 1)
+        raise InvalidMessage(f"the id {twice!r} stands twice in one call")
     return checked
+
+
+def _check_message(message: object, now_ms: int, checked: CheckedMessages) -> None:
+    if not isinstance(message, NewMessage):
+        raise InvalidMessage(f"expected NewMessage(body=…, at=…, id=…) or bytes, got {shown(message)}")
+    body, at, id, priority = message.body, message.at, message.id, message.priority
+    if type(body) is not bytes:
+        check_body(body)
+    checked.ids.append("" if id is None else check_id(id))
+    checked.at_ms.append(now_ms if at is None else check_at("the moment of a message", at))
+    checked.bodies.append(body)
+    checked.turns.append(-check_priority(priority) if priority != 0 else 0)
 
 
 def check_body(body: object) -> None:
@@ -283,10 +306,16 @@ def check_id(id: object) -> str:
     return check_name("the id of a message", id)
 
 
-def made_id(bundle: int, place: int) -> str:
-    """An id made by us: it says where the message is kept, and sorts by when it was made."""
+def made_ids(bundle: int, count: int) -> list[str]:
+    """Ids made by us: they say where the message is kept, and sort by when it was made."""
     letters = [ALPHABET[bundle >> shift & 31] for shift in range(5 * (MADE_DIGITS - 1), -1, -5)]
-    return f"_{''.join(letters)}{place:02d}"
+    beginning = f"_{''.join(letters)}"
+    return [beginning + place for place in PLACES[:count]]
+
+
+def made_id(bundle: int, place: int) -> str:
+    """The id of one message of a bundle."""
+    return made_ids(bundle, place + 1)[place]
 
 
 def made_place(id: str) -> tuple[int, int] | None:

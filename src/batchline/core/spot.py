@@ -7,6 +7,7 @@ All that happens to a message happens to its spot; what happens to some of its m
 messages that are due together are leased, and done, as a handful of rows.
 """
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 __all__ = ["ENDED", "SEGMENTS", "Spot", "mask_of", "segment_of", "segments_of"]
@@ -27,7 +28,7 @@ def segments_of(first: int, last: int, buckets: int) -> range:
     return range(segment_of(first, buckets), segment_of(last, buckets) + 1)
 
 
-def mask_of(places: list[int]) -> int:
+def mask_of(places: Iterable[int]) -> int:
     """Bits at these places."""
     mask = 0
     for place in places:

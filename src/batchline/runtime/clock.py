@@ -1,8 +1,10 @@
-"""The one file that reads the clock."""
+"""The one file that reads the clock, and that waits for it."""
 
+import asyncio
 import time
+from contextlib import suppress
 
-__all__ = ["elapsed_seconds", "now_us"]
+__all__ = ["elapsed_seconds", "now_us", "wait_for"]
 
 
 def elapsed_seconds() -> float:
@@ -13,3 +15,9 @@ def elapsed_seconds() -> float:
 def now_us() -> int:
     """Now, in microseconds since the epoch."""
     return time.time_ns() // 1_000
+
+
+async def wait_for(signal: asyncio.Event, seconds: float) -> None:
+    """Wait until the signal is given, but not for longer than so many seconds."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(signal.wait(), max(seconds, 0.0))

@@ -8,7 +8,8 @@ from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.topic import span_ms
 from batchline.runtime.clock import now_us
 from batchline.runtime.tracker import Tracker
-from batchline.stores.store import Rows, Store
+from batchline.stores.rows import Rows
+from batchline.stores.store import Store
 
 __all__ = ["Expire"]
 

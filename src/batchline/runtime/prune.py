@@ -8,7 +8,7 @@ from typing import Final
 from batchline.core.moment import check_span
 from batchline.core.topic import Topic, span_ms
 from batchline.runtime.clock import now_us
-from batchline.runtime.fresh_numbers import fresh_number
+from batchline.stores.fresh_numbers import fresh_number
 from batchline.stores.pruning import end_messages, prune_ended, remove_topic
 from batchline.stores.store import Store
 

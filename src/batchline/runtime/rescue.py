@@ -6,7 +6,7 @@ from typing import Final
 
 from batchline.core.topic import Topic
 from batchline.runtime.clock import now_us
-from batchline.runtime.fresh_numbers import fresh_number
+from batchline.stores.fresh_numbers import fresh_number
 from batchline.stores.leasing import bury_expired
 from batchline.stores.store import Store
 

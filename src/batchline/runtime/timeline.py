@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import count, islice
+from itertools import count
 from typing import Any, Final, TypeVar
 
 from batchline.core.attendance import BrokerHealth, Subscription
@@ -30,9 +30,9 @@ from batchline.core.spot import segments_of
 from batchline.core.topic import Topic, span_ms
 from batchline.errors import Degraded, InvalidCount, InvalidInput, StoreUnavailable, shown
 from batchline.runtime.clock import now_us
-from batchline.runtime.fresh_numbers import fresh_number
 from batchline.stores.attending import attend_broker, attend_consumer
 from batchline.stores.counting import count_messages, future_load
+from batchline.stores.fresh_numbers import fresh_number
 from batchline.stores.leasing import (
     Leasing,
     done_leases,
@@ -53,7 +53,8 @@ from batchline.stores.owning import (
     owned_messages,
     read_message,
 )
-from batchline.stores.store import Rows, Store
+from batchline.stores.rows import Rows
+from batchline.stores.store import Store
 from batchline.stores.timeline_rows import ConsumerRow, Stretch
 from batchline.stores.topics import create_topic, delete_topic, known_topic, live_topic, update_topic
 
@@ -94,6 +95,7 @@ class Timeline:
         self._max_drift = max_drift
         self._health: BrokerHealth | None = None
         self._shares: dict[tuple[str, str], tuple[range, int]] = {}
+        self._owners: dict[str, int] = {}
 
     def now_ms(self) -> int:
         """What its clock shows: the last whole millisecond, so that nothing is early."""
@@ -128,7 +130,7 @@ class Timeline:
 
     # --- producers ---
 
-    def create(self, topic: str, messages: Iterable[NewMessage], *, producer_group: str) -> list[Outcome]:
+    def create(self, topic: str, messages: Iterable[NewMessage | bytes], *, producer_group: str) -> list[Outcome]:
         """Put messages on the line; when it returns they are stored. The outcomes are in the messages' order.
 
         A message that is there already, with the same owner and body, `exists`: so a call can be repeated, if its
@@ -140,21 +142,23 @@ class Timeline:
         checked = check_messages(messages, moment_us // 1_000)
         self._check_clock()
         outcomes: list[Outcome] = []
-        for part in _parts(checked, lambda message: len(message.body)):
-            outcomes += self._create(Creation(topic, producer_group, part, moment_us, 0))
+        for begin, end in _cuts([len(body) for body in checked.bodies]):
+            outcomes += self._create(Creation(topic, producer_group, checked.part(begin, end), moment_us))
         return outcomes
 
     def _create(self, creation: Creation) -> list[Outcome]:
         for _ in range(TRIES):
-            first = fresh_number(creation.now_ms, 2 * len(creation.messages))
+            first = fresh_number(creation.now_ms, 2 * len(creation.messages.ids))
 
-            def create(rows: Rows, first: int = first) -> list[Outcome]:
-                return create_messages(rows, live_topic(rows, creation.topic), creation, count(first))
+            def create(rows: Rows, first: int = first) -> tuple[list[Outcome], int]:
+                topic, owner = live_topic(rows, creation.topic), self._owner(rows, creation.producer_group)
+                return create_messages(rows, topic, owner, creation, count(first)), owner
 
             try:
-                return self._store.transact(create)
+                outcomes, self._owners[creation.producer_group] = self._store.transact(create)
             except NumbersTaken:
                 continue
+            return outcomes
         raise StoreUnavailable(f"no free numbers were found in {TRIES} tries")
 
     def move(self, topic: str, moments: Mapping[str, datetime | int], *, producer_group: str) -> list[Outcome]:
@@ -163,7 +167,7 @@ class Timeline:
         checked = {check_id(id): check_at("the moment of a message", at) for id, at in moments.items()}
         self._check_clock()
 
-        def move(part: list[tuple[str, int]]) -> list[Outcome]:
+        def move(part: Sequence[tuple[str, int]]) -> list[Outcome]:
             return self._change(
                 3 * len(part),
                 lambda rows, now_ms, numbers: move_messages(
@@ -179,7 +183,7 @@ class Timeline:
         checked = [check_id(id) for id in _not_text(ids, "ids")]
         self._check_clock()
 
-        def cancel(part: list[str]) -> list[Outcome]:
+        def cancel(part: Sequence[str]) -> list[Outcome]:
             return self._change(
                 3 * len(part),
                 lambda rows, now_ms, numbers: cancel_messages(
@@ -426,6 +430,11 @@ class Timeline:
                 f"more than {self._max_drift.total_seconds():g} s: it changes nothing until its clock is right"
             )
 
+    def _owner(self, rows: Rows, producer_group: str) -> int:
+        """The number of a producer group, which never changes once it is stored."""
+        known = self._owners.get(producer_group)
+        return rows.producer_group(producer_group) if known is None else known
+
     def _check_owner(self, topic: str, producer_group: str) -> str:
         check_name("the name of a topic", topic)
         return check_name("the producer group", producer_group)
@@ -453,20 +462,21 @@ def _stretch(topic: Topic, buckets: range, to_ms: int) -> Stretch:
     return Stretch(topic.number, segments, buckets, 0, to_ms)
 
 
-def _parts(items: Sequence[T], size: Callable[[T], int] = lambda _: 0) -> Iterator[list[T]]:
+def _cuts(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Where to cut what one transaction alone cannot take on: from where on, up to before where."""
+    begin, size = 0, 0
+    for place, length in enumerate(sizes):
+        if place > begin and (place - begin == MESSAGES_AT_ONCE or size + length > BYTES_AT_ONCE):
+            yield begin, place
+            begin, size = place, 0
+        size += length
+    if begin < len(sizes):
+        yield begin, len(sizes)
+
+
+def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """Pieces that one transaction takes on."""
-    rest = iter(items)
-    part = list(islice(rest, 1))
-    room = BYTES_AT_ONCE - sum(map(size, part))
-    for item in rest:
-        length = size(item)
-        if len(part) == MESSAGES_AT_ONCE or length > room:
-            yield part
-            part, room = [], BYTES_AT_ONCE
-        part.append(item)
-        room -= length
-    if part:
-        yield part
+    return (items[begin:end] for begin, end in _cuts([0] * len(items)))
 
 
 def _not_text(values: Iterable[T], what: str) -> Iterable[T]:

@@ -13,6 +13,7 @@ from batchline.core.fanout import STATES, Ending, FailedItem, FanoutPage, Fanout
 from batchline.core.item_group import MOST_ITEMS, SALT_BITS, ItemGroup, item_groups
 from batchline.core.moment import AFTER_ALL_US, BEFORE_ALL_US, span_us
 from batchline.core.name import check_name, reason_text
+from batchline.core.on_complete import OnComplete
 from batchline.errors import InvalidCount, InvalidInput, InvalidName, UnknownFanout, check_choice, shown
 from batchline.runtime.clock import now_us
 from batchline.stores.expiring import Looked, clear_fanout, expire_fanout, look_at
@@ -67,11 +68,13 @@ class Tracker:
         parent: str | None = None,
         tolerate: int | None = 0,
         expiry: ExpiryRules | None = None,
+        on_complete: OnComplete | None = None,
     ) -> FanoutStatus:
         """Open a fanout, with an id of yours or one made here. Opening it again in the same way changes nothing.
 
         With a `parent` it counts as one item of that, done when this one is complete. More failed items than
-        `tolerate` make it fail; None tolerates any number.
+        `tolerate` make it fail; None tolerates any number. The transaction that completes it puts the message of
+        `on_complete` on its topic.
         """
         rules = expiry or self._expiry
         new = NewFanout(
@@ -83,6 +86,7 @@ class Tracker:
             unsealed_for_us=rules.unsealed_us,
             sealed_for_us=rules.sealed_us,
             tombstone_for_us=rules.tombstone_us,
+            on_complete=_check_message(on_complete),
         )
         return self._store.transact(lambda rows: open_fanout(rows, new, self._now_us()))
 
@@ -267,6 +271,14 @@ def _check_page(after: object) -> int:
 def _check_limit(limit: object) -> None:
     if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= LONGEST_PAGE:
         raise InvalidCount(f"limit must be a whole number from 1 to {LONGEST_PAGE:,}, got {shown(limit)}")
+
+
+def _check_message(message: object) -> str | None:
+    if message is None:
+        return None
+    if not isinstance(message, OnComplete):
+        raise InvalidInput(f"on_complete must be OnComplete(topic, body=…), got {shown(message)}")
+    return message.as_text()
 
 
 def _check_tolerate(tolerate: object) -> int | None:

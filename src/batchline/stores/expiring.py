@@ -7,8 +7,9 @@ Groups are never deleted while their fanout is held: acks take these locks the o
 from dataclasses import dataclass, field
 
 from batchline.core.fanout import Ending, Fanout
+from batchline.stores.rows import Rows
 from batchline.stores.tracker_rows import TrackerRows
-from batchline.stores.tracking import held_fanout, one_fanout, tell_parent, told
+from batchline.stores.tracking import announce, held_fanout, one_fanout, told
 
 __all__ = ["Looked", "clear_fanout", "expire_fanout", "look_at"]
 
@@ -30,7 +31,7 @@ class Looked:
     removed: str | None = None
 
 
-def look_at(rows: TrackerRows, number: int, now_us: int, call_id: str) -> Looked:
+def look_at(rows: Rows, number: int, now_us: int, call_id: str) -> Looked:
     """Look at a fanout that is due: expire it, or see when to look again."""
     fanout = rows.hold_fanout(number)
     if fanout is None or fanout.due_us > now_us:
@@ -50,7 +51,7 @@ def look_at(rows: TrackerRows, number: int, now_us: int, call_id: str) -> Looked
     return _expire(rows, fanout, now_us, call_id)
 
 
-def expire_fanout(rows: TrackerRows, fanout: str, now_us: int, call_id: str) -> Looked:
+def expire_fanout(rows: Rows, fanout: str, now_us: int, call_id: str) -> Looked:
     """Expire a fanout now, whatever its activity."""
     held = held_fanout(rows, one_fanout(rows, fanout).number)
     if held.told_to == call_id:
@@ -66,12 +67,12 @@ def _looked_before(rows: TrackerRows, fanout: Fanout, call_id: str) -> Looked:
     return Looked(expired=fanout.id, endings=parents, to_clear=True)
 
 
-def _expire(rows: TrackerRows, fanout: Fanout, now_us: int, call_id: str) -> Looked:
+def _expire(rows: Rows, fanout: Fanout, now_us: int, call_id: str) -> Looked:
     looked = Looked(expired=fanout.id, to_clear=True)
     had_not_ended = fanout.expire(now_us, call_id)
     rows.write_fanout(fanout)
     if had_not_ended:
-        looked.endings = tell_parent(rows, fanout, Ending(fanout.id, "expired"), now_us, call_id)
+        looked.endings = announce(rows, fanout, Ending(fanout.id, "expired"), now_us, call_id)
     return looked
 
 

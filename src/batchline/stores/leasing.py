@@ -12,7 +12,7 @@ from batchline.core.spot import Spot, mask_of, segment_of, segments_of
 from batchline.core.topic import Topic, span_ms
 from batchline.stores.line import LineChanges
 from batchline.stores.owning import find_places, spot_with
-from batchline.stores.timeline_rows import BEFORE_ALL, Due, Key, Stretch, TimelineRows
+from batchline.stores.timeline_rows import BEFORE_ALL, Due, Key, Stretch, TimelineRows, WholeSpot
 
 __all__ = [
     "Leasing",
@@ -60,7 +60,7 @@ class Leasing:
         bits = spot.bits
         if bundle.ids is not None and not _covers(self.buckets, spot):
             inside = (place for place in indexes_of(bits) if self._has(bundle.ids[place]))
-            bits = mask_of(list(inside))
+            bits = mask_of(inside)
         return mask_of(indexes_of(bits)[: self.missing]) if bits.bit_count() > self.missing else bits
 
     def _has(self, id: str) -> bool:
@@ -77,19 +77,30 @@ def _covers(buckets: range, spot: Spot) -> bool:
 def lease_messages(rows: TimelineRows, leasing: Leasing, numbers: Iterator[int]) -> list[LeasedMessage]:
     """Lease messages that are available, the oldest first; those that were leased too often are buried instead."""
     leasing.dead_letter = _dead_letter(rows, leasing.topic)
-    line = LineChanges(numbers)
+    line, seen = LineChanges(numbers), set[Key]()
     after, ask = BEFORE_ALL, min(leasing.limit, FIRST_SPOTS + leasing.limit // 8)
     while leasing.missing:
         due = rows.due(leasing.stretch(), after, ask)
         chosen = _enough(due, leasing.missing)
         if not chosen:
             break
-        _lease(rows, leasing, line, rows.hold_due([one.key for one in chosen], leasing.now_ms))
+        held = rows.hold_due([one.key for one in chosen], leasing.now_ms)
+        # One that was buried since it was read is due as well, on another topic; one that was leased for a moment and
+        # is due again stands further on, and is met twice.
+        new = [spot for spot in held if spot.topic == leasing.topic.number and spot.key not in seen]
+        _lease(rows, leasing, line, new)
+        seen.update(spot.key for spot in new)
         if len(chosen) == len(due) < ask:
             break
-        after, ask = chosen[-1], min(leasing.limit, 4 * ask)
+        after, ask = chosen[-1], _next_ask(due, leasing.missing)
     line.write(rows)
     return leasing.found
+
+
+def _next_ask(due: Sequence[Due], missing: int) -> int:
+    """How many spots to ask for next, if they hold as many messages each as those before, and a quarter more."""
+    spots = len(due) * missing // sum(one.size for one in due)
+    return min(missing, FIRST_SPOTS + spots + spots // 4)
 
 
 def _enough(due: Sequence[Due], missing: int) -> list[Due]:
@@ -103,13 +114,9 @@ def _enough(due: Sequence[Due], missing: int) -> list[Due]:
     return chosen
 
 
-def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, spots: Iterable[Spot]) -> None:
-    ordered = sorted(spots, key=lambda spot: (spot.at_ms, spot.turn, spot.bundle, spot.number))
-    if not ordered:
-        return
-    bundles = rows.bundles_by_number({spot.bundle for spot in ordered})
-    owners = rows.producer_group_names({bundle.producer_group for bundle in bundles.values()})
-    for spot in ordered:
+def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, spots: Sequence[Spot]) -> None:
+    bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
+    for spot in sorted(spots, key=_order):
         bundle = bundles[spot.bundle]
         mask = leasing.wanted(spot, bundle)
         if not mask:
@@ -118,23 +125,29 @@ def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, spots: Itera
         if leasing.dead_letter is not None and leasing.topic.is_exhausted(spot.attempts):
             _bury(rows, line, leasing.topic, leasing.dead_letter, spot, bundle, mask, leasing.now_ms)
         else:
-            _take(leasing, line, spot, bundle, mask, owners[bundle.producer_group])
+            _take(leasing, line, spot, bundle, mask)
 
 
-def _take(leasing: Leasing, line: LineChanges, spot: Spot, bundle: Bundle, mask: int, owner: str) -> None:
+def _order(spot: Spot) -> tuple[int, int, int, int]:
+    return spot.at_ms, spot.turn, spot.bundle, spot.number
+
+
+def _take(leasing: Leasing, line: LineChanges, spot: Spot, bundle: Bundle, mask: int) -> None:
     def become(part: Spot) -> Spot:
         leased = part.leased(leasing.consumer, leasing.until_ms)
         return leased if part.bits == spot.bits else narrowed(leased, bundle, leasing.topic.buckets)
 
     leased = line.change(spot, mask, become)
-    leasing.found += _leased_messages(leasing.topic.name, leased, bundle, owner, spot.at_ms)
+    leasing.found += _leased_messages(leasing.topic.name, leased, bundle, spot.at_ms)
 
 
-def _leased_messages(topic: str, spot: Spot, bundle: Bundle, owner: str, at_ms: int) -> Iterator[LeasedMessage]:
+def _leased_messages(topic: str, spot: Spot, bundle: Bundle, at_ms: int) -> Iterator[LeasedMessage]:
+    ids, bodies, attempts, owner = bundle.all_ids(), bundle.bodies, spot.attempts, bundle.owner
+    version, consumer, until_ms, number, key = spot.version, spot.consumer or "", spot.at_ms, spot.bundle, spot.number
     for place in indexes_of(spot.bits):
-        id = bundle.id_of(place)
-        lease = Lease(topic, id, spot.version, spot.consumer or "", spot.at_ms, spot.bundle, spot.number, place)
-        yield LeasedMessage(id, bundle.bodies[place], lease, spot.attempts, owner, at_ms)
+        id = ids[place]
+        lease = Lease(topic, id, version, consumer, until_ms, number, key, place)
+        yield LeasedMessage(id, bodies[place], lease, attempts, owner, at_ms)
 
 
 def _dead_letter(rows: TimelineRows, topic: Topic) -> Topic | None:
@@ -195,14 +208,13 @@ def lease_one_message(
     if place is None or spot is None or spot.version != version or not spot.is_available(leasing.now_ms):
         return None
     bundle = rows.bundles_by_number([spot.bundle])[spot.bundle]
-    owner = rows.producer_group_names([bundle.producer_group])[bundle.producer_group]
     line, mask = LineChanges(numbers), 1 << place[1]
     line.note_lost(spot, mask)
     dead = _dead_letter(rows, leasing.topic)
     if dead is not None and leasing.topic.is_exhausted(spot.attempts):
         _bury(rows, line, leasing.topic, dead, spot, bundle, mask, leasing.now_ms)
     else:
-        _take(leasing, line, spot, bundle, mask, owner)
+        _take(leasing, line, spot, bundle, mask)
     line.write(rows)
     return leasing.found[0] if leasing.found else None
 
@@ -256,6 +268,14 @@ def release_leases(
 
 def done_leases(rows: TimelineRows, leases: Sequence[Lease], now_ms: int, numbers: Iterator[int]) -> list[Outcome]:
     """Finish messages. What is gone already is done; what somebody else may have is not."""
+    groups = _groups(leases)
+    whole = [
+        WholeSpot(*group[:3], mask_of([leases[index].place for index in indexes]), group[3])
+        for group, indexes in groups.items()
+    ]
+    if rows.end_spots(whole, now_ms) == len(whole):
+        return [Outcome(lease.id, "done") for lease in leases]
+    # Those that were whole are gone by now, which is as good as done.
     held = _Held(rows, leases, now_ms)
     line = LineChanges(numbers)
 
@@ -281,36 +301,42 @@ class _Held:
     def __init__(self, rows: TimelineRows, leases: Sequence[Lease], now_ms: int):
         self._leases = leases
         self._now_ms = now_ms
-        self._indexes: dict[tuple[Key, int, str], list[int]] = {}
-        for index, lease in enumerate(leases):
-            group = ((lease.bundle, lease.spot), lease.version, lease.consumer)
-            self._indexes.setdefault(group, []).append(index)
-        self._spots = rows.hold_spots(list({key for key, _, _ in self._indexes})) if leases else {}
+        self._groups = _groups(leases)
+        self._spots = rows.hold_spots(list({group[:2] for group in self._groups})) if leases else {}
 
     def each(self, word: OutcomeWord, act: Callable[[Spot, int, Lease], Spot | None]) -> list[Outcome]:
         """Act once on each spot with active leases; the outcome of those is the word, of others that they are lost."""
-        outcomes: dict[int, Outcome] = {}
-        for (key, version, consumer), indexes in self._indexes.items():
-            spot = self._spots.get(key)
-            active = 0
-            if (
-                spot is not None
-                and spot.is_leased(self._now_ms)
-                and (spot.version, spot.consumer) == (version, consumer)
-            ):
-                active = mask_of([self._leases[index].place for index in indexes]) & spot.bits
-            new = act(spot, active, self._leases[indexes[0]]) if spot is not None and active else None
-            for index in indexes:
-                outcomes[index] = self._outcome(index, word, active, new)
-        return [outcomes[index] for index in range(len(self._leases))]
+        leases = self._leases
+        outcomes = [Outcome(lease.id, word) for lease in leases]
+        for (bundle, number, version, consumer), indexes in self._groups.items():
+            spot, new, active = self._spots.get((bundle, number)), None, 0
+            if spot is not None and spot.is_held(version, consumer, self._now_ms):
+                active = mask_of([leases[index].place for index in indexes]) & spot.bits
+                new = act(spot, active, leases[indexes[0]]) if active else None
+            if new is not None or active.bit_count() < len(indexes):
+                for index in indexes:
+                    outcomes[index] = _outcome(leases[index], word, active, new)
+        return outcomes
 
-    def _outcome(self, index: int, word: OutcomeWord, active: int, new: Spot | None) -> Outcome:
-        lease = self._leases[index]
-        if not active >> lease.place & 1:
-            return Outcome(lease.id, "lost", reason="the lease has ended, or was used before")
-        if new is None:
-            return Outcome(lease.id, word)
-        return Outcome(lease.id, word, lease._replace(version=new.version, until_ms=new.at_ms, spot=new.number))
+
+def _groups(leases: Sequence[Lease]) -> dict[tuple[int, int, int, str], list[int]]:
+    """The indexes of leases by bundle, spot, version and consumer."""
+    groups: dict[tuple[int, int, int, str], list[int]] = {}
+    for index, (_, _, version, consumer, _, bundle, spot, _) in enumerate(leases):
+        group = (bundle, spot, version, consumer)
+        if group in groups:
+            groups[group].append(index)
+        else:
+            groups[group] = [index]
+    return groups
+
+
+def _outcome(lease: Lease, word: OutcomeWord, active: int, new: Spot | None) -> Outcome:
+    if not active >> lease.place & 1:
+        return Outcome(lease.id, "lost", reason="the lease has ended, or was used before")
+    if new is None:
+        return Outcome(lease.id, word)
+    return Outcome(lease.id, word, lease._replace(version=new.version, until_ms=new.at_ms, spot=new.number))
 
 
 # --- look -------------------------------------------------------------------------------------------------------------
@@ -322,10 +348,8 @@ def held_messages(rows: TimelineRows, topics: Iterable[Topic], consumer: str, no
     for topic in topics:
         spots = rows.leased_spots(topic.number, consumer, now_ms)
         bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
-        owners = rows.producer_group_names({bundle.producer_group for bundle in bundles.values()}) if spots else {}
         for spot in spots:
-            bundle = bundles[spot.bundle]
-            found += _leased_messages(topic.name, spot, bundle, owners[bundle.producer_group], spot.at_ms)
+            found += _leased_messages(topic.name, spot, bundles[spot.bundle], spot.at_ms)
     return found
 
 

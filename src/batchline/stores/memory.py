@@ -9,7 +9,8 @@ from batchline.stores.address import Address
 from batchline.stores.memory_tables import MemoryTables
 from batchline.stores.memory_timeline import MemoryTimelineRows
 from batchline.stores.memory_tracker import MemoryTrackerRows
-from batchline.stores.store import Rows, Store
+from batchline.stores.rows import Rows
+from batchline.stores.store import Store
 
 __all__ = ["MemoryStore"]
 

@@ -10,7 +10,7 @@ from batchline.core.spot import ENDED, Spot
 from batchline.core.topic import Topic
 from batchline.errors import StoreError
 from batchline.stores.memory_tables import MemoryTables
-from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, Due, Key, SpotChange, Stretch, TriedSpot
+from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, Due, Key, SpotChange, Stretch, TriedSpot, WholeSpot
 
 __all__ = ["MemoryTimelineRows"]
 
@@ -62,11 +62,6 @@ class MemoryTimelineRows:
         number: int = groups[name]
         return number
 
-    def producer_group_names(self, numbers: Iterable[int]) -> dict[int, str]:
-        """The names of producer groups."""
-        wanted = set(numbers)
-        return {number: name for name, number in self._tables.producer_groups.items() if number in wanted}
-
     def use_rate(self, topic: int, producer_group: int) -> int | None:
         """Up to when a producer group has used up what it may."""
         used: int | None = self._tables.rates.get((topic, producer_group))
@@ -88,7 +83,9 @@ class MemoryTimelineRows:
 
     def bundles_by_number(self, numbers: Iterable[int]) -> dict[int, Bundle]:
         """Bundles, with ids and bodies."""
-        return {number: self._tables.bundles[number] for number in numbers if number in self._tables.bundles}
+        owners = {number: name for name, number in self._tables.producer_groups.items()}
+        found = (self._tables.bundles[number] for number in numbers if number in self._tables.bundles)
+        return {bundle.number: replace(bundle, owner=owners[bundle.producer_group]) for bundle in found}
 
     def owners_of(self, bundles: Iterable[int]) -> dict[int, int]:
         """The producer groups of bundles."""
@@ -117,6 +114,10 @@ class MemoryTimelineRows:
         for id in ids:
             del self._tables.message_ids[topic, id]
 
+    def hold_bundles(self, numbers: Iterable[int]) -> set[int]:
+        """These bundles."""
+        return {number for number in numbers if number in self._tables.bundles}
+
     def delete_bundles(self, numbers: Sequence[int]) -> None:
         """Forget bundles and their attempts."""
         for number in numbers:
@@ -144,6 +145,16 @@ class MemoryTimelineRows:
             if (found.version, found.bits) != (before.version, before.bits):
                 raise StoreError(f"spot {before.key} is not what it was")
             self._put(after)
+
+    def end_spots(self, whole: Sequence[WholeSpot], now_ms: int) -> int:
+        """Take spots off the line whose messages are all leased in this way, actively; tells how many they were."""
+        ended = 0
+        for one in whole:
+            spot = self._tables.spots.get(one.bundle, {}).get(one.number)
+            if spot is not None and spot.bits == one.bits and spot.is_held(one.version, one.consumer, now_ms):
+                self._put(spot.ended(now_ms))
+                ended += 1
+        return ended
 
     def delete_spots(self, keys: Sequence[Key]) -> None:
         """Forget spots."""

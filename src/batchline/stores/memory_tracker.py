@@ -42,7 +42,19 @@ class MemoryTrackerRows:
         number = self._tables.next_number("fanout")
         spans = (new.unsealed_for_us, new.sealed_for_us, new.tombstone_for_us)
         due_us = now_us + new.unsealed_for_us
-        fanout = Fanout(number, new.id, new.salt, parent, None, new.tolerate, *spans, now_us, now_us, due_us)
+        fanout = Fanout(
+            number,
+            new.id,
+            new.salt,
+            parent,
+            None,
+            new.tolerate,
+            *spans,
+            now_us,
+            now_us,
+            due_us,
+            on_complete=new.on_complete,
+        )
         self._tables.fanouts[number] = fanout
         self._tables.numbers[new.id] = number
         self._tables.labels[number] = dict(new.labels)

@@ -1,7 +1,7 @@
 """What producers do with messages, on any store: each verb a function of the rows of one transaction."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -9,10 +9,11 @@ from batchline.core.bundle import Bundle, Draft, draft_bundles
 from batchline.core.item_group import full_mask
 from batchline.core.message import (
     Attempt,
-    CheckedMessage,
+    CheckedMessages,
     Lease,
     Message,
     Outcome,
+    OutcomeWord,
     bucket_of,
     made_place,
     moment_ms,
@@ -22,6 +23,7 @@ from batchline.core.rate import allowed
 from batchline.core.spot import ENDED, Spot
 from batchline.core.topic import Topic, span_ms
 from batchline.errors import ForeignMessage, InvalidMessage, UnknownMessage
+from batchline.stores.connections import Busy
 from batchline.stores.line import LineChanges
 from batchline.stores.timeline_rows import TimelineRows, TriedSpot
 
@@ -39,6 +41,7 @@ __all__ = [
 ]
 
 Place = tuple[int, int]
+UNDECIDED: Final = Outcome("", "unknown")
 #: Bundles that are read together when an owner looks through its messages.
 BUNDLES_AT_ONCE: Final = 64
 
@@ -53,10 +56,8 @@ class Creation:
 
     topic: str
     producer_group: str
-    messages: Sequence[CheckedMessage]
+    messages: CheckedMessages
     now_us: int
-    #: The first of the fresh numbers it may use.
-    number: int
 
     @property
     def now_ms(self) -> int:
@@ -64,83 +65,80 @@ class Creation:
         return self.now_us // 1_000
 
 
-@dataclass(slots=True)
 class _Creating:
-    """What has become of the messages of a call so far."""
+    """What becomes of the messages of a call."""
 
-    topic: Topic
-    owner: int
-    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    def __init__(self, topic: Topic, creation: Creation, owner: int):
+        self.topic, self.creation, self.owner = topic, creation, owner
+        self.ids = creation.messages.ids
+        self.outcomes: list[Outcome] = [UNDECIDED] * len(self.ids)
+
+    def refuse(self, indexes: Iterable[int], word: OutcomeWord, reason: str) -> None:
+        """Say why some cannot be created."""
+        for index in indexes:
+            self.outcomes[index] = Outcome(self.ids[index], word, None, reason)
 
 
 # --- create -----------------------------------------------------------------------------------------------------------
 
 
-def create_messages(rows: TimelineRows, topic: Topic, creation: Creation, numbers: Iterator[int]) -> list[Outcome]:
+def create_messages(
+    rows: TimelineRows, topic: Topic, owner: int, creation: Creation, numbers: Iterator[int]
+) -> list[Outcome]:
     """Put messages on the line. One that is there already, with the same owner and body, is a success."""
-    creating = _Creating(topic, rows.producer_group(creation.producer_group))
+    creating = _Creating(topic, creation, owner)
+    moments = creation.messages.at_ms
     latest_ms = creation.now_ms + span_ms(topic.max_ahead)
-    wanted = []
-    for index, message in enumerate(creation.messages):
-        if message.at_ms > latest_ms:
-            reason = f"topic {topic.name!r} takes messages up to {moment_ms(latest_ms).isoformat()}"
-            creating.outcomes[index] = Outcome(message.id, "too_far", reason=reason)
-        else:
-            wanted.append(index)
-    wanted = _within_rate(rows, creating, creation, wanted)
-    _create(rows, creating, creation, wanted, numbers)
-    return [creating.outcomes[index] for index in range(len(creation.messages))]
+    wanted: Sequence[int] = range(len(moments))
+    if moments and max(moments) > latest_ms:
+        reason = f"topic {topic.name!r} takes messages up to {moment_ms(latest_ms).isoformat()}"
+        creating.refuse([index for index in wanted if moments[index] > latest_ms], "too_far", reason)
+        wanted = [index for index in wanted if moments[index] <= latest_ms]
+    _create(rows, creating, _within_rate(rows, creating, wanted), numbers)
+    return creating.outcomes
 
 
-def _within_rate(rows: TimelineRows, creating: _Creating, creation: Creation, wanted: list[int]) -> list[int]:
-    topic = creating.topic
+def _within_rate(rows: TimelineRows, creating: _Creating, wanted: Sequence[int]) -> Sequence[int]:
+    topic, creation = creating.topic, creating.creation
     if topic.rate_limit is None or not wanted:
         return wanted
     used_up_to_us = rows.use_rate(topic.number, creating.owner)
     count, new_us = allowed(topic.rate_limit, used_up_to_us, len(wanted), creation.now_us)
     rows.write_rate(topic.number, creating.owner, new_us)
-    for index in wanted[count:]:
-        reason = f"{creation.producer_group!r} may create {topic.rate_limit:g} messages a second on {topic.name!r}"
-        creating.outcomes[index] = Outcome(creation.messages[index].id, "limited", reason=reason)
+    reason = f"{creation.producer_group!r} may create {topic.rate_limit:g} messages a second on {topic.name!r}"
+    creating.refuse(wanted[count:], "limited", reason)
     return wanted[:count]
 
 
-def _create(
-    rows: TimelineRows, creating: _Creating, creation: Creation, wanted: list[int], numbers: Iterator[int]
-) -> None:
-    ours = {index: twin for index in wanted if (twin := made_place(creation.messages[index].id))}
-    if ours:
-        _meet_twins(rows, creating, creation, ours)
-        wanted = [index for index in wanted if index not in ours]
+def _create(rows: TimelineRows, creating: _Creating, wanted: Sequence[int], numbers: Iterator[int]) -> None:
+    ids, creation = creating.ids, creating.creation
+    again = {index: twin for index in wanted if ids[index] and (twin := made_place(ids[index]))}
+    if again:
+        _meet_twins(rows, creating, again)
+        wanted = [index for index in wanted if index not in again]
     if not wanted:
         return
-    topic = creating.topic
-    messages = [creation.messages[index] for index in wanted]
-    drafts = draft_bundles(messages, topic.number, creating.owner, topic.buckets, creation.now_ms, numbers)
+    drafts = draft_bundles(creation.messages, wanted, creating.topic, creating.owner, creation.now_ms, numbers)
+    new = _insert_bundles(rows, [draft.bundle for draft in drafts])
+    twins = _insert_ids(rows, creating.topic, drafts)
+    outcomes = creating.outcomes
     for draft in drafts:
-        draft.indexes = [wanted[index] for index in draft.indexes]
-    repeated = _insert_bundles(rows, [draft.bundle for draft in drafts])
-    twins = _insert_ids(rows, topic, drafts)
-    for draft in drafts:
-        for place, index in enumerate(draft.indexes):
-            if index not in twins:
-                creating.outcomes[index] = Outcome(draft.bundle.id_of(place), "created")
-    if not repeated:
-        _stand(rows, drafts, twins, numbers)
+        for index, id in zip(draft.indexes, draft.bundle.all_ids(), strict=True):
+            outcomes[index] = Outcome(id, "created")
+    _stand(rows, [draft for draft in drafts if draft.bundle.number in new], twins, numbers)
     if twins:
-        _meet_twins(rows, creating, creation, twins)
+        _meet_twins(rows, creating, twins)
 
 
-def _insert_bundles(rows: TimelineRows, bundles: list[Bundle]) -> bool:
-    """Insert bundles, or tell that an earlier attempt of this very call has done so."""
-    inserted = rows.insert_bundles(bundles)
-    if inserted == len(bundles):
-        return False
-    if inserted == 0 and rows.bundles_by_number([bundle.number for bundle in bundles]) == {
-        bundle.number: bundle for bundle in bundles
-    }:
-        return True
-    raise NumbersTaken
+def _insert_bundles(rows: TimelineRows, bundles: list[Bundle]) -> set[int]:
+    """Insert bundles, and tell which are new: all, unless an earlier attempt of this very call was committed."""
+    ours = {bundle.number: bundle for bundle in bundles}
+    if rows.insert_bundles(bundles) == len(bundles):
+        return set(ours)
+    if rows.bundles_by_number(ours) != ours:
+        raise NumbersTaken
+    # An attempt that was committed left none of which all messages had been there already: they are new again.
+    return ours.keys() - {spot.bundle for spot in rows.spots_of(ours)}
 
 
 def _insert_ids(rows: TimelineRows, topic: Topic, drafts: list[Draft]) -> dict[int, Place]:
@@ -156,6 +154,8 @@ def _insert_ids(rows: TimelineRows, topic: Topic, drafts: list[Draft]) -> dict[i
     if not places or rows.insert_message_ids(topic.number, places) == len(places):
         return {}
     found = rows.message_ids(topic.number, list(chosen))
+    if len(found) < len(chosen):
+        raise Busy("a message that had one of the ids was removed meanwhile")
     return {chosen[id][2]: place for id, place in found.items() if place != chosen[id][:2]}
 
 
@@ -174,22 +174,22 @@ def _stand(rows: TimelineRows, drafts: list[Draft], twins: Mapping[int, Place], 
     line.write(rows)
 
 
-def _meet_twins(rows: TimelineRows, creating: _Creating, creation: Creation, twins: Mapping[int, Place]) -> None:
+def _meet_twins(rows: TimelineRows, creating: _Creating, twins: Mapping[int, Place]) -> None:
     """Compare messages with those that have their ids."""
     bundles = rows.bundles_by_number({bundle for bundle, _ in twins.values()})
     for index, (number, place) in twins.items():
-        message, bundle = creation.messages[index], bundles.get(number)
+        id, bundle = creating.ids[index], bundles.get(number)
+        if bundle is None and made_place(id) is None:
+            raise Busy("a message that had one of the ids was removed meanwhile")
         made_elsewhere = bundle is not None and bundle.ids is None and bundle.topic != creating.topic.number
-        if bundle is None or made_elsewhere or place >= len(bundle.bodies) or bundle.id_of(place) != message.id:
-            raise InvalidMessage(f"the id {message.id!r} looks as if it were made here, and was not: choose another")
+        if bundle is None or made_elsewhere or place >= len(bundle.bodies) or bundle.id_of(place) != id:
+            raise InvalidMessage(f"the id {id!r} looks as if it were made here, and was not: choose another")
         if bundle.producer_group != creating.owner:
-            reason = "another producer group has a message of this id"
-        elif bundle.bodies[place] != message.body:
-            reason = "there is a message of this id with another body"
+            creating.refuse([index], "conflict", "another producer group has a message of this id")
+        elif bundle.bodies[place] != creating.creation.messages.bodies[index]:
+            creating.refuse([index], "conflict", "there is a message of this id with another body")
         else:
-            creating.outcomes[index] = Outcome(message.id, "exists")
-            continue
-        creating.outcomes[index] = Outcome(message.id, "conflict", reason=reason)
+            creating.outcomes[index] = Outcome(id, "exists")
 
 
 # --- move and cancel --------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def _owned_spots(
     bundles = {bundle for bundle, _ in places.values()}
     number = rows.producer_group(owner)
     owners = rows.owners_of(bundles) if bundles else {}
-    spots = _spots_by_bundle(rows.hold_spots_of(bundles) if bundles else [])
+    spots = _spots_by_bundle(_hold_all(rows, topic, set(places.values())))
     for id in ids:
         bundle, place = places.get(id, (0, 0))
         spot = spot_with(spots.get(bundle, ()), topic, place)
@@ -260,6 +260,19 @@ def _owned_spots(
             yield id, Outcome(id, "leased", reason=reason), None, place
         else:
             yield id, Outcome(id, "unknown"), spot, place
+
+
+def _hold_all(rows: TimelineRows, topic: Topic, places: set[Place]) -> list[Spot]:
+    """All spots of these messages' bundles, held; also those that were split off one while it was waited for."""
+    bundles = {bundle for bundle, _ in places}
+    spots, before = rows.hold_spots_of(bundles) if bundles else [], -1
+    while len(spots) != before and not _have_all(_spots_by_bundle(spots), topic, places):
+        spots, before = rows.hold_spots_of(bundles), len(spots)
+    return spots
+
+
+def _have_all(spots: Mapping[int, list[Spot]], topic: Topic, places: set[Place]) -> bool:
+    return all(spot_with(spots.get(bundle, ()), topic, place) for bundle, place in places)
 
 
 def _spots_by_bundle(spots: Iterable[Spot]) -> dict[int, list[Spot]]:
@@ -289,9 +302,8 @@ def read_message(
     bundle = None if spot is None else rows.bundles_by_number([spot.bundle]).get(spot.bundle)
     if place is None or spot is None or bundle is None:
         raise UnknownMessage(f"there is no message {id!r} on {topic.name!r}")
-    group = rows.producer_group_names([bundle.producer_group])[bundle.producer_group]
     tried = [one for one in rows.attempts_of(bundle.number) if one.bits >> place[1] & 1]
-    message = message_at(topic, spot, bundle, place[1], group, tried, now_ms)
+    message = message_at(topic, spot, bundle, place[1], tried, now_ms)
     if owner is not None and message.producer_group == owner:
         return message
     if (
@@ -304,7 +316,7 @@ def read_message(
 
 
 def message_at(
-    topic: Topic, spot: Spot, bundle: Bundle, place: int, owner: str, tried: Iterable[TriedSpot], now_ms: int
+    topic: Topic, spot: Spot, bundle: Bundle, place: int, tried: Iterable[TriedSpot], now_ms: int
 ) -> Message:
     """All that is known of a message."""
     id = bundle.id_of(place)
@@ -314,7 +326,7 @@ def message_at(
         body=bundle.bodies[place],
         state=state_of(spot.at_ms, spot.consumer, now_ms),
         at=moment_ms(spot.at_ms),
-        producer_group=owner,
+        producer_group=bundle.owner,
         consumer=spot.consumer if spot.is_leased(now_ms) else None,
         version=spot.version,
         attempts=spot.attempts,
@@ -343,7 +355,7 @@ def owned_messages(
             if spot.bits >> place & 1 and (spot.bundle, place) > after
         )
         for (bundle, place), spot in places[: limit - len(found)]:
-            message = message_at(topics[spot.topic], spot, bundles[bundle], place, owner, (), now_ms)
+            message = message_at(topics[spot.topic], spot, bundles[bundle], place, (), now_ms)
             found.append(((bundle, place), message))
         if len(numbers) < BUNDLES_AT_ONCE:
             break

@@ -2,15 +2,17 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from batchline.core.ack import Asked
 from batchline.stores.address import Address
 from batchline.stores.connections import Driver, pool
+from batchline.stores.rows import Rows
 from batchline.stores.sql_rows import SqlRows
 from batchline.stores.sql_session import SqlSession
 from batchline.stores.sql_tracker import ack_parameters, acked
-from batchline.stores.store import Rows, Store
+from batchline.stores.store import Store
 from batchline.stores.tracking import Finished
 
 __all__ = ["ServerStore"]
@@ -29,13 +31,18 @@ class ServerStore(Store):
     def session(self, connection: Any) -> SqlSession:
         """A session on a connection, with the queries of this database."""
 
+    def sending(self, connection: Any) -> AbstractContextManager[Any]:  # noqa: ARG002 - some databases do
+        """Within it, statements need not be answered before the next is sent, if the database can do that."""
+        return nullcontext()
+
     def transact(self, work: Callable[[Rows], T]) -> T:
         """Do the work between BEGIN and COMMIT, at READ COMMITTED."""
 
         def within(connection: Any) -> T:
-            connection.cursor().execute("BEGIN")
-            answer = work(SqlRows(self.session(connection)))
-            connection.cursor().execute("COMMIT")
+            with self.sending(connection):
+                connection.cursor().execute("BEGIN")
+                answer = work(SqlRows(self.session(connection)))
+                connection.cursor().execute("COMMIT")
             return answer
 
         return self.connections.transact(within)

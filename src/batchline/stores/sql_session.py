@@ -26,9 +26,11 @@ class SqlSession:
         """A parameter as the driver takes it."""
         return as_json(value)
 
-    def _execute(self, query: str, parameters: dict[str, Any]) -> None:
-        sql = " ".join(self._queries[name] for name in query.split())
+    def _send(self, sql: str, parameters: dict[str, Any]) -> None:
         self._cursor.execute(sql, {name: self.parameter(value) for name, value in parameters.items()})
+
+    def _execute(self, query: str, parameters: dict[str, Any]) -> None:
+        self._send(" ".join(self._queries[name] for name in query.split()), parameters)
 
     def rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows it selects."""
@@ -46,7 +48,7 @@ class SqlSession:
         """
         text = f"SELECT * FROM ({self._queries[query]}) AS of_{{segment}}"  # noqa: S608 - a query of ours
         sql = " UNION ALL ".join(text.format(segment=segment) for segment in segments)
-        self._cursor.execute(sql, {name: self.parameter(value) for name, value in parameters.items()})
+        self._send(sql, parameters)
         return list(self._cursor.fetchall())
 
     def records(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
@@ -66,6 +68,10 @@ class SqlSession:
         changed: int = self._cursor.rowcount
         return changed
 
+    def tell(self, query: str, **parameters: Any) -> None:
+        """Change rows, whatever comes of it: nobody waits for the answer, if the driver need not."""
+        self.run(query, **parameters)
+
     def insert(self, query: str, **parameters: Any) -> int | None:
         """Insert a row, and tell its number; None if there is one already."""
         found = self.rows(query, **parameters)
@@ -73,7 +79,7 @@ class SqlSession:
 
     def keyed_rows(self, query: str, keys: Sequence[tuple[int, int]], **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of these bundles and numbers that it selects, in their order."""
-        return self.rows(query, keys=list(keys), **parameters)
+        return self.raw_rows(query, keys=list(keys), **parameters)
 
     def insert_many(self, query: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]], **parameters: Any) -> int:
         """Insert rows, and tell how many."""
@@ -83,6 +89,10 @@ class SqlSession:
         changed: int = self._cursor.rowcount
         return changed
 
-    def change_many(self, query: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:
+    def tell_many(self, query: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]], **parameters: Any) -> None:
+        """Insert rows, whatever comes of it."""
+        self.insert_many(query, names, rows, **parameters)
+
+    def change_many(self, query: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]], **parameters: Any) -> int:
         """Change or delete rows, each by values of its own, and tell how many."""
-        return self.insert_many(query, names, rows)
+        return self.insert_many(query, names, rows, **parameters)

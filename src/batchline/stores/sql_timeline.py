@@ -14,7 +14,7 @@ from batchline.core.topic import Topic
 from batchline.stores.connections import Busy
 from batchline.stores.sql_session import SqlSession
 from batchline.stores.sql_tracker import signed
-from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, Due, Key, SpotChange, Stretch, TriedSpot
+from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, Due, Key, SpotChange, Stretch, TriedSpot, WholeSpot
 
 __all__ = ["SqlTimelineRows"]
 
@@ -66,11 +66,6 @@ class SqlTimelineRows:
         number: int = found[0][0]
         return number
 
-    def producer_group_names(self, numbers: Iterable[int]) -> dict[int, str]:
-        """The names of producer groups."""
-        wanted = set(numbers)
-        return {number: name for number, name in self._session.rows("producer_group_names") if number in wanted}
-
     def use_rate(self, topic: int, producer_group: int) -> int | None:
         """Up to when a producer group has used up what it may, held."""
         found = self._session.rows("use_rate", topic=topic, producer_group=producer_group)
@@ -78,7 +73,7 @@ class SqlTimelineRows:
 
     def write_rate(self, topic: int, producer_group: int, used_up_to_us: int) -> None:
         """Note that."""
-        self._session.run("write_rate", topic=topic, producer_group=producer_group, used_up_to_us=used_up_to_us)
+        self._session.tell("write_rate", topic=topic, producer_group=producer_group, used_up_to_us=used_up_to_us)
 
     # --- bundles and ids ---
 
@@ -113,20 +108,24 @@ class SqlTimelineRows:
     def delete_message_ids(self, topic: int, ids: Sequence[str]) -> None:
         """Let ids be free again."""
         if ids:
-            self._session.run("delete_message_ids", topic=topic, ids=list(ids))
+            self._session.tell("delete_message_ids", topic=topic, ids=list(ids))
+
+    def hold_bundles(self, numbers: Iterable[int]) -> set[int]:
+        """Those of these bundles that nobody else is about to remove, locked."""
+        return {number for (number,) in self._session.rows("hold_bundles", numbers=sorted(numbers))}
 
     def delete_bundles(self, numbers: Sequence[int]) -> None:
         """Forget bundles and their attempts."""
         if numbers:
-            self._session.run("delete_attempts", numbers=list(numbers))
-            self._session.run("delete_bundles", numbers=list(numbers))
+            self._session.tell("delete_attempts", numbers=list(numbers))
+            self._session.tell("delete_bundles", numbers=list(numbers))
 
     # --- spots ---
 
     def insert_spots(self, spots: Sequence[Spot]) -> None:
         """New spots."""
         if spots:
-            self._session.insert_many("insert_spots", SPOT_NAMES, [_row(spot) for spot in spots])
+            self._session.tell_many("insert_spots", SPOT_NAMES, [_row(spot) for spot in spots])
 
     def write_spots(self, changes: Sequence[SpotChange]) -> None:
         """Write spots, each only if its version and bits are those before."""
@@ -136,6 +135,11 @@ class SqlTimelineRows:
         written = self._session.change_many("write_spots", CHANGE_NAMES, rows)
         if written != len(changes):
             raise Busy(f"{len(changes) - written} of {len(changes)} spots were changed meanwhile")
+
+    def end_spots(self, whole: Sequence[WholeSpot], now_ms: int) -> int:
+        """Take spots off the line whose messages are all leased in this way, actively; tells how many they were."""
+        rows = [one._replace(bits=signed(one.bits)) for one in whole]
+        return self._session.change_many("end_spots", WholeSpot._fields, rows, now_ms=now_ms)
 
     def delete_spots(self, keys: Sequence[Key]) -> None:
         """Forget spots."""
@@ -191,7 +195,7 @@ class SqlTimelineRows:
         """Note leases that came to nothing."""
         if attempts:
             rows = [one._replace(bits=signed(one.bits)) for one in attempts]
-            self._session.insert_many("insert_attempts", TriedSpot._fields, rows)
+            self._session.tell_many("insert_attempts", TriedSpot._fields, rows)
 
     def attempts_of(self, bundle: int) -> list[TriedSpot]:
         """Leases of messages of a bundle that came to nothing, the oldest first."""
@@ -202,7 +206,7 @@ class SqlTimelineRows:
 
     def insert_tally(self, topic: int, counts: Mapping[int, int]) -> None:
         """Note how a call changed the number of messages that nobody holds, by slice."""
-        self._session.run("insert_tally", topic=topic, counts=json.dumps(list(counts.items())))
+        self._session.tell("insert_tally", topic=topic, counts=json.dumps(list(counts.items())))
 
     def tallies(self, topic: int, span: Range) -> dict[int, int]:
         """Messages that nobody holds, by slice, in slices of this range."""
@@ -216,8 +220,8 @@ class SqlTimelineRows:
         held = self._session.rows("hold_tallies", topic=topic, limit=limit)
         if held:
             total = sum_counts(dict(json.loads(counts)) for _, counts in held)
-            self._session.run("delete_tallies", topic=topic, numbers=[number for number, _ in held])
-            self._session.insert_many("add_slices", ("slice", "count"), sorted(total.items()), topic=topic)
+            self._session.tell("delete_tallies", topic=topic, numbers=[number for number, _ in held])
+            self._session.tell_many("add_slices", ("slice", "count"), sorted(total.items()), topic=topic)
         return len(held)
 
     def count_spots(self, topic: int, span: Range) -> int:
@@ -313,8 +317,8 @@ def _topic(record: dict[str, Any]) -> Topic:
     )
 
 
-def _bundle(number: int, topic: int, group: int, created_ms: int, ids: str, content: bytes) -> Bundle:
-    return Bundle(number, topic, group, created_ms, *unpack_bundle(ids, content))
+def _bundle(number: int, topic: int, group: int, created_ms: int, ids: str, content: bytes, owner: str) -> Bundle:
+    return Bundle(number, topic, group, created_ms, *unpack_bundle(ids, content), owner)
 
 
 def _row(spot: Spot) -> tuple[Any, ...]:

@@ -2,22 +2,17 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from batchline.core.ack import Asked
 from batchline.errors import SchemaMismatch
 from batchline.stores.migrations import missing_migrations
-from batchline.stores.timeline_rows import TimelineRows
-from batchline.stores.tracker_rows import TrackerRows
+from batchline.stores.rows import Rows
 from batchline.stores.tracking import Finished, finish_items
 
-__all__ = ["Rows", "Store"]
+__all__ = ["Store"]
 
 T = TypeVar("T")
-
-
-class Rows(TrackerRows, TimelineRows, Protocol):
-    """The tables of all stages, within one transaction."""
 
 
 class Store(ABC):

@@ -23,7 +23,17 @@ from batchline.core.future_load import Range
 from batchline.core.spot import Spot
 from batchline.core.topic import Topic
 
-__all__ = ["BEFORE_ALL", "BrokerRow", "ConsumerRow", "Due", "SpotChange", "Stretch", "TimelineRows", "TriedSpot"]
+__all__ = [
+    "BEFORE_ALL",
+    "BrokerRow",
+    "ConsumerRow",
+    "Due",
+    "SpotChange",
+    "Stretch",
+    "TimelineRows",
+    "TriedSpot",
+    "WholeSpot",
+]
 
 Key = tuple[int, int]
 
@@ -63,6 +73,16 @@ class SpotChange(NamedTuple):
 
     before: Spot
     after: Spot
+
+
+class WholeSpot(NamedTuple):
+    """What a spot must be, to be taken off the line as a whole."""
+
+    bundle: int
+    number: int
+    version: int
+    bits: int
+    consumer: str
 
 
 class TriedSpot(NamedTuple):
@@ -119,9 +139,6 @@ class TimelineRows(Protocol):
     def producer_group(self, name: str) -> int:
         """The number of a producer group, which is made if there is none."""
 
-    def producer_group_names(self, numbers: Iterable[int]) -> dict[int, str]:
-        """The names of producer groups."""
-
     def use_rate(self, topic: int, producer_group: int) -> int | None:
         """Up to when a producer group has used up what it may, held; in microseconds."""
 
@@ -134,7 +151,7 @@ class TimelineRows(Protocol):
         """New bundles; tells how many there were none of yet."""
 
     def bundles_by_number(self, numbers: Iterable[int]) -> dict[int, Bundle]:
-        """Bundles, with ids and bodies."""
+        """Bundles, with ids, bodies and the names of their owners."""
 
     def owners_of(self, bundles: Iterable[int]) -> dict[int, int]:
         """The producer groups of bundles."""
@@ -156,6 +173,9 @@ class TimelineRows(Protocol):
 
     def write_spots(self, changes: Sequence[SpotChange]) -> None:
         """Write spots, each only if its version and bits are those before; all of them, or it is all repeated."""
+
+    def end_spots(self, whole: Sequence[WholeSpot], now_ms: int) -> int:
+        """Take spots off the line whose messages are all leased in this way, actively; tells how many they were."""
 
     def delete_spots(self, keys: Sequence[Key]) -> None:
         """Forget spots; they must be held."""
@@ -217,6 +237,9 @@ class TimelineRows(Protocol):
 
     def has_spots(self, topic: int) -> bool:
         """Whether anything of a topic is left."""
+
+    def hold_bundles(self, numbers: Iterable[int]) -> set[int]:
+        """Those of these bundles that nobody else is about to remove, locked, without waiting for anybody."""
 
     def delete_bundles(self, numbers: Sequence[int]) -> None:
         """Forget bundles and their attempts."""

@@ -15,6 +15,7 @@ from batchline.core.item_group import (
     slot_of,
     upto_of,
 )
+from batchline.core.on_complete import read_on_complete
 from batchline.errors import (
     BatchlineError,
     ChildItem,
@@ -27,19 +28,22 @@ from batchline.errors import (
     UnknownGroup,
     UnknownItem,
 )
+from batchline.stores.publishing import publish_complete
+from batchline.stores.rows import Rows
+from batchline.stores.topics import live_topic
 from batchline.stores.tracker_rows import Add, Failure, Shard, TrackerRows
 
 __all__ = [
     "Added",
     "Finished",
     "add_items",
+    "announce",
     "finish_items",
     "held_fanout",
     "one_fanout",
     "open_fanout",
     "seal_fanout",
     "settle",
-    "tell_parent",
     "told",
 ]
 
@@ -85,9 +89,11 @@ def held_fanout(rows: TrackerRows, number: int) -> Fanout:
 # --- open -------------------------------------------------------------------------------------------------------------
 
 
-def open_fanout(rows: TrackerRows, new: NewFanout, now_us: int) -> FanoutStatus:
+def open_fanout(rows: Rows, new: NewFanout, now_us: int) -> FanoutStatus:
     """Open a fanout, and give its parent an item that stands for it. Opening it again in the same way is a success."""
     if new.id not in rows.fanouts_by_id([new.id]):
+        if new.on_complete is not None:
+            live_topic(rows, read_on_complete(new.on_complete).topic)
         parent = None if new.parent is None else one_fanout(rows, new.parent)
         number = rows.insert_fanout(new, None if parent is None else parent.number, now_us)
         if number is not None and parent is not None:
@@ -103,7 +109,7 @@ def _join_parent(rows: TrackerRows, parent: Fanout, number: int, now_us: int) ->
     rows.write_fanout(child)
 
 
-def _opened_as(rows: TrackerRows, new: NewFanout) -> FanoutStatus:
+def _opened_as(rows: Rows, new: NewFanout) -> FanoutStatus:
     """The fanout that is there, if it was opened in the same way."""
     fanout, status = rows.fanouts_by_id([new.id]).get(new.id), rows.status(new.id)
     if fanout is None or status is None:
@@ -112,12 +118,12 @@ def _opened_as(rows: TrackerRows, new: NewFanout) -> FanoutStatus:
     is_there = (status.parent, status.tolerate, status.labels)
     spans = (fanout.unsealed_for_us, fanout.sealed_for_us, fanout.tombstone_for_us)
     wanted = (new.parent, new.tolerate, new.labels)
-    if is_there != wanted or spans != (new.unsealed_for_us, new.sealed_for_us, new.tombstone_for_us):
-        raise FanoutExists(
-            f"fanout {new.id!r} is there with parent, tolerate, labels {is_there}, got {wanted}"
-            if is_there != wanted
-            else f"fanout {new.id!r} is there with other expiry rules"
-        )
+    if is_there != wanted:
+        raise FanoutExists(f"fanout {new.id!r} is there with parent, tolerate, labels {is_there}, got {wanted}")
+    if spans != (new.unsealed_for_us, new.sealed_for_us, new.tombstone_for_us):
+        raise FanoutExists(f"fanout {new.id!r} is there with other expiry rules")
+    if fanout.on_complete != new.on_complete:
+        raise FanoutExists(f"fanout {new.id!r} is there with another message for when it is complete, or with none")
     return status
 
 
@@ -159,7 +165,7 @@ def _take(rows: TrackerRows, fanout: Fanout, number: int, count: int, now_us: in
 # --- seal -------------------------------------------------------------------------------------------------------------
 
 
-def seal_fanout(rows: TrackerRows, fanout: str, now_us: int, call_id: str) -> list[Ending]:
+def seal_fanout(rows: Rows, fanout: str, now_us: int, call_id: str) -> list[Ending]:
     """Seal a fanout, and tell of whatever that ended: it, and its parents. A repeated call is told the same."""
     held = held_fanout(rows, one_fanout(rows, fanout).number)
     if held.sealed_us is not None:
@@ -167,7 +173,7 @@ def seal_fanout(rows: TrackerRows, fanout: str, now_us: int, call_id: str) -> li
         return told(rows, call_id)
     ending = held.seal(now_us, call_id)
     rows.write_fanout(held)
-    return [] if ending is None else [ending, *tell_parent(rows, held, ending, now_us, call_id)]
+    return [] if ending is None else [ending, *announce(rows, held, ending, now_us, call_id)]
 
 
 def told(rows: TrackerRows, call_id: str) -> list[Ending]:
@@ -178,7 +184,7 @@ def told(rows: TrackerRows, call_id: str) -> list[Ending]:
 # --- ack and fail -----------------------------------------------------------------------------------------------------
 
 
-def finish_items(rows: TrackerRows, asked: Sequence[Asked], reason: str | None, now_us: int, call_id: str) -> Finished:
+def finish_items(rows: Rows, asked: Sequence[Asked], reason: str | None, now_us: int, call_id: str) -> Finished:
     """Acknowledge items, or fail them for a reason. What cannot be is an error of its own; the rest counts."""
     bits = rows.hold_groups(sorted({one.slot for one in asked}))
     # Read after the locks were taken: a group without a row is done, unless its fanout has expired by now.
@@ -230,7 +236,7 @@ def _beyond(one: Asked, beyond: int, upto: int) -> list[ItemError]:
 
 
 def _write(
-    rows: TrackerRows,
+    rows: Rows,
     changes: dict[int, int],
     bits: dict[int, int],
     adds: dict[int, Add],
@@ -271,7 +277,7 @@ def _count_down(rows: TrackerRows, changes: dict[int, int], adds: dict[int, Add]
     return closed
 
 
-def settle(rows: TrackerRows, counts: dict[int, tuple[int, int]], now_us: int, call_id: str) -> list[Ending]:
+def settle(rows: Rows, counts: dict[int, tuple[int, int]], now_us: int, call_id: str) -> list[Ending]:
     """Let fanouts know how many of their shards have become empty, and items failed; tell what that ended."""
     ended: list[tuple[Fanout, Ending]] = []
     for number, (closed_shards, failures) in sorted(counts.items()):
@@ -285,16 +291,18 @@ def settle(rows: TrackerRows, counts: dict[int, tuple[int, int]], now_us: int, c
     endings = [ending for _, ending in ended]
     # Only now the parents: all locks of the call's own are held, so two calls seldom wait for each other in a circle.
     for fanout, ending in ended:
-        endings += tell_parent(rows, fanout, ending, now_us, call_id)
+        endings += announce(rows, fanout, ending, now_us, call_id)
     return endings
 
 
-def tell_parent(rows: TrackerRows, child: Fanout, ending: Ending, now_us: int, call_id: str) -> list[Ending]:
-    """Let the parent know that a child has ended, and tell what that ended in turn.
+def announce(rows: Rows, child: Fanout, ending: Ending, now_us: int, call_id: str) -> list[Ending]:
+    """Let be known that a fanout has ended, and tell what that ended in turn.
 
-    The item that stands for the child is acknowledged if the child is complete, else it fails.
+    Its message is published if it is complete. The item that stands for it in its parent is acknowledged if it is
+    complete, else it fails.
     """
-    # The transaction that ends a fanout is also where its message will be published (stage 4).
+    if ending.state == "complete":
+        publish_complete(rows, child, now_us)
     if child.parent_slot is None:
         return []
     bits = rows.hold_groups([child.parent_slot])

@@ -121,9 +121,10 @@ class MysqlSession(SqlSession):
         """The rows it selects."""
         return [tuple(map(_text, row)) for row in super().rows(query, **parameters)]
 
-    def change_many(self, query: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:  # noqa: ARG002 - the query knows the order
+    def change_many(self, query: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]], **parameters: Any) -> int:
         """Change rows by a table that is made of JSON: driver and server would take them one by one."""
-        return self.run(query, rows=list(rows))
+        del names  # the query knows their order
+        return self.run(query, rows=list(rows), **parameters)
 
     def call(self, query: str, **parameters: Any) -> tuple[Any, ...] | None:
         """The row that a procedure selects."""

@@ -13,10 +13,12 @@ SELECT * FROM batchline_fanouts WHERE number = :number FOR UPDATE;
 
 -- insert_fanout: A new fanout; nothing if the id is taken.
 INSERT INTO batchline_fanouts (
-    id, salt, parent, tolerate, unsealed_for_us, sealed_for_us, tombstone_for_us, opened_us, active_us, due_us
+    id, salt, parent, tolerate, unsealed_for_us, sealed_for_us, tombstone_for_us, opened_us, active_us, due_us,
+    on_complete
 )
 VALUES (
-    :id, :salt, :parent, :tolerate, :unsealed_for_us, :sealed_for_us, :tombstone_for_us, :now_us, :now_us, :due_us
+    :id, :salt, :parent, :tolerate, :unsealed_for_us, :sealed_for_us, :tombstone_for_us, :now_us, :now_us, :due_us,
+    :on_complete
 )
 ON DUPLICATE KEY UPDATE number = number;
 
@@ -142,5 +144,5 @@ DELETE FROM batchline_item_groups WHERE slot >= :first AND slot < :after ORDER B
 -- clear_failures: Forget some failures of an add.
 DELETE FROM batchline_failures WHERE slot >= :first AND slot < :after ORDER BY slot LIMIT :limit;
 
--- ack_group: Acknowledge pending items of one group of a fanout without a parent, in one round trip; see the migration.
+-- ack_group: Acknowledge pending items of one group of a fanout without a parent or a message, in one round trip; see the migration.
 CALL batchline_ack_group(:slot, :mask, :salt, :fanout, :shard, :count, :now_us, :call_id);

@@ -1,7 +1,7 @@
 """A store in PostgreSQL."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 from batchline.errors import InvalidStore, MissingExtra, StoreError
@@ -41,7 +41,12 @@ class PostgresStore(ServerStore):
 
     def session(self, connection: Any) -> SqlSession:
         """A session on a connection."""
-        return PostgresSession(connection.cursor(), read_queries(self.room, pyformat_style))
+        return PostgresSession(connection, read_queries(self.room, postgres_style))
+
+    def sending(self, connection: Any) -> AbstractContextManager[Any]:
+        """Within it, only who asks for an answer waits for the server."""
+        pipeline: AbstractContextManager[Any] = connection.pipeline()
+        return pipeline
 
     def version(self) -> int:
         """The number of the newest migration that its schema has seen."""
@@ -50,6 +55,11 @@ class PostgresStore(ServerStore):
     def migrate_alone(self) -> list[str]:
         """Bring the schema up to date, in one transaction, while no other process does."""
         return self.connections.transact(_migrate)
+
+
+def postgres_style(sql: str) -> str:
+    """As psycopg takes it; bytes are sent as they are, and not as a text that has to be made and read."""
+    return pyformat_style(sql).replace(")s::bytea[]", ")b::bytea[]")
 
 
 class PostgresDriver:
@@ -121,6 +131,10 @@ class PostgresSession(SqlSession):
     or, where there may be thousands, an array per column.
     """
 
+    def __init__(self, connection: "psycopg.Connection[Any]", queries: dict[str, str]):
+        super().__init__(None, queries)
+        self._connection = connection
+
     def parameter(self, value: Any) -> Any:
         """A parameter as psycopg takes it."""
         if not isinstance(value, list) or isinstance(value, Texts):
@@ -129,21 +143,45 @@ class PostgresSession(SqlSession):
             return f"{{{','.join(map(str, value))}}}"
         return value if value and isinstance(value[0], str) else as_json(value)
 
+    def _send(self, sql: str, parameters: dict[str, Any], binary: bool = False) -> None:
+        # A cursor for each statement: several may be under way.
+        self._cursor = self._connection.cursor()
+        self._cursor.execute(sql, {name: self.parameter(value) for name, value in parameters.items()}, binary=binary)
+
     def raw_rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows it selects, with bytes as they are: sent as such, not as text."""
-        values = {name: self.parameter(value) for name, value in parameters.items()}
-        sql = " ".join(self._queries[name] for name in query.split())
-        return list(self._cursor.execute(sql, values, binary=True).fetchall())
+        self._send(" ".join(self._queries[name] for name in query.split()), parameters, binary=True)
+        return list(self._cursor.fetchall())
+
+    def run(self, query: str, **parameters: Any) -> int:
+        """Change rows, and tell how many."""
+        # At its end the answers to all that was sent are there.
+        with self._connection.pipeline():
+            self.tell(query, **parameters)
+        changed: int = self._cursor.rowcount
+        return changed
+
+    def tell(self, query: str, **parameters: Any) -> None:
+        """Change rows, whatever comes of it; should it fail, the transaction does."""
+        self._execute(query, parameters)
 
     def keyed_rows(self, query: str, keys: Sequence[tuple[int, int]], **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of these bundles and numbers that it selects, in their order."""
         bundles, numbers = zip(*keys, strict=True)
-        return self.rows(query, bundle=list(bundles), number=list(numbers), **parameters)
+        return self.raw_rows(query, bundle=list(bundles), number=list(numbers), **parameters)
 
     def insert_many(self, query: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]], **parameters: Any) -> int:
         """Insert rows, and tell how many."""
-        columns = (_array(column) for column in zip(*rows, strict=True))
-        return self.run(query, **parameters, **dict(zip(names, columns, strict=True)))
+        return self.run(query, **parameters, **_arrays(names, rows))
+
+    def tell_many(self, query: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]], **parameters: Any) -> None:
+        """Insert rows, whatever comes of it; should it fail, the transaction does."""
+        self.tell(query, **parameters, **_arrays(names, rows))
+
+
+def _arrays(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    """Rows as an array per column."""
+    return dict(zip(names, map(_array, zip(*rows, strict=True)), strict=True))
 
 
 def _array(column: tuple[Any, ...]) -> Any:

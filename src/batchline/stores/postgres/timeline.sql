@@ -23,9 +23,10 @@ SELECT * FROM unnest(
 )
 ON CONFLICT DO NOTHING;
 
--- bundles_by_number: Bundles, with ids and bodies.
-SELECT number, topic, producer_group, created_ms, ids, content
-FROM batchline_bundles WHERE number = ANY(:numbers::bigint[]);
+-- bundles_by_number: Bundles, with ids and bodies, and the names of their owners.
+SELECT b.number, b.topic, b.producer_group, b.created_ms, b.ids, b.content, p.name
+FROM batchline_bundles AS b JOIN batchline_producer_groups AS p ON p.number = b.producer_group
+WHERE b.number = ANY(:numbers::bigint[]);
 
 -- owners_of: To whom bundles belong.
 SELECT number, producer_group FROM batchline_bundles WHERE number = ANY(:numbers::bigint[]);
@@ -64,6 +65,15 @@ FROM unnest(
     version_before, bits_before
 )
 WHERE s.bundle = w.bundle AND s.number = w.number AND s.version = w.version_before AND s.bits = w.bits_before;
+
+-- end_spots: Take spots off the line whose messages are all leased in this way, actively.
+UPDATE batchline_spots AS s
+SET segment = -1, at_ms = :now_ms, bits = 0, size = 0, consumer = NULL
+FROM unnest(
+    :bundle::bigint[], :number::bigint[], :version::integer[], :bits::bigint[], :consumer::text[]
+) AS w (bundle, number, version, bits, consumer)
+WHERE s.bundle = w.bundle AND s.number = w.number AND s.version = w.version AND s.bits = w.bits
+    AND s.consumer = w.consumer AND s.at_ms > :now_ms;
 
 -- delete_spots: Forget spots.
 DELETE FROM batchline_spots AS s
@@ -133,8 +143,8 @@ SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucke
 FROM batchline_spots WHERE topic = :topic AND segment >= 0 AND (consumer IS NULL OR at_ms <= :now_ms)
 LIMIT :limit FOR UPDATE SKIP LOCKED;
 
--- has_spots: Whether anything of a topic is left.
-SELECT 1 FROM batchline_spots WHERE topic = :topic LIMIT 1;
+-- hold_bundles: Bundles, locked until the transaction ends, without waiting for anybody.
+SELECT number FROM batchline_bundles WHERE number = ANY(:numbers::bigint[]) FOR UPDATE SKIP LOCKED;
 
 -- delete_bundles: Forget bundles.
 DELETE FROM batchline_bundles WHERE number = ANY(:numbers::bigint[]);

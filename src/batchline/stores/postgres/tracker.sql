@@ -9,10 +9,12 @@ SELECT * FROM batchline_fanouts WHERE number = :number FOR UPDATE;
 
 -- insert_fanout: A new fanout; nothing if the id is taken.
 INSERT INTO batchline_fanouts (
-    id, salt, parent, tolerate, unsealed_for_us, sealed_for_us, tombstone_for_us, opened_us, active_us, due_us
+    id, salt, parent, tolerate, unsealed_for_us, sealed_for_us, tombstone_for_us, opened_us, active_us, due_us,
+    on_complete
 )
 VALUES (
-    :id, :salt, :parent, :tolerate, :unsealed_for_us, :sealed_for_us, :tombstone_for_us, :now_us, :now_us, :due_us
+    :id, :salt, :parent, :tolerate, :unsealed_for_us, :sealed_for_us, :tombstone_for_us, :now_us, :now_us, :due_us,
+    :on_complete
 )
 ON CONFLICT DO NOTHING
 RETURNING number;
@@ -122,7 +124,7 @@ DELETE FROM batchline_failures WHERE slot = ANY(ARRAY(
     SELECT slot FROM batchline_failures WHERE slot >= :first AND slot < :after ORDER BY slot LIMIT :limit
 ));
 
--- ack_group: Acknowledge pending items of one group of a fanout without a parent, in one statement and one round trip.
+-- ack_group: Acknowledge pending items of one group of a fanout without a parent or a message, in one statement and one round trip.
 -- Groups, shard and fanout are locked in that order. Anything out of the ordinary matches nothing and changes nothing.
 WITH held AS MATERIALIZED (
     SELECT g.slot, g.bits & ~:mask::bigint AS bits, a.fanout
@@ -130,7 +132,8 @@ WITH held AS MATERIALIZED (
     JOIN batchline_adds AS a ON a.number = :slot::bigint >> 18
     JOIN batchline_fanouts AS f ON f.number = a.fanout
     WHERE g.slot = :slot AND g.bits & :mask = :mask AND a.child IS NULL AND f.salt = :salt
-        AND (:fanout::text IS NULL OR f.id = :fanout) AND f.parent IS NULL AND f.expired_us IS NULL
+        AND (:fanout::text IS NULL OR f.id = :fanout) AND f.parent IS NULL AND f.on_complete IS NULL
+        AND f.expired_us IS NULL
     FOR UPDATE OF g
 ),
 written AS (

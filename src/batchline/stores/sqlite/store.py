@@ -12,10 +12,11 @@ from batchline.stores.address import Address
 from batchline.stores.connections import Busy, Connections
 from batchline.stores.migrations import missing_migrations, statements_of
 from batchline.stores.queries import named_style, read_queries
+from batchline.stores.rows import Rows
 from batchline.stores.sql_rows import SqlRows
 from batchline.stores.sql_session import SqlSession
 from batchline.stores.sql_tracker import ack_parameters
-from batchline.stores.store import Rows, Store
+from batchline.stores.store import Store
 from batchline.stores.tracking import Finished, settle
 
 __all__ = ["SqliteStore"]

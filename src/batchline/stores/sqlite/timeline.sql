@@ -22,9 +22,11 @@ INSERT INTO batchline_bundles (number, topic, producer_group, created_ms, ids, c
 VALUES (:number, :topic, :producer_group, :created_ms, :ids, :content)
 ON CONFLICT DO NOTHING;
 
--- bundles_by_number: Bundles, with ids and bodies.
-SELECT number, topic, producer_group, created_ms, ids, content
-FROM batchline_bundles WHERE number IN (SELECT value FROM json_each(:numbers));
+-- bundles_by_number: Bundles, with ids and bodies, and the names of their owners.
+SELECT b.number, b.topic, b.producer_group, b.created_ms, b.ids, b.content, p.name
+FROM json_each(:numbers) AS q
+CROSS JOIN batchline_bundles AS b ON b.number = q.value
+CROSS JOIN batchline_producer_groups AS p ON p.number = b.producer_group;
 
 -- owners_of: To whom bundles belong.
 SELECT number, producer_group FROM batchline_bundles
@@ -55,6 +57,11 @@ UPDATE batchline_spots
 SET topic = :topic, segment = :segment, at_ms = :at_ms, bits = :bits, low_bucket = :low_bucket,
     high_bucket = :high_bucket, version = :version, attempts = :attempts, consumer = :consumer, size = :size
 WHERE bundle = :bundle AND number = :number AND version = :version_before AND bits = :bits_before;
+
+-- end_spots: Take spots off the line whose messages are all leased in this way, actively.
+UPDATE batchline_spots SET segment = -1, at_ms = :now_ms, bits = 0, size = 0, consumer = NULL
+WHERE bundle = :bundle AND number = :number AND version = :version AND bits = :bits AND consumer = :consumer
+    AND at_ms > :now_ms;
 
 -- delete_spots: Forget spots.
 DELETE FROM batchline_spots WHERE bundle = :bundle AND number = :number;
@@ -115,8 +122,8 @@ SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucke
 FROM batchline_spots WHERE topic = :topic AND segment >= 0 AND (consumer IS NULL OR at_ms <= :now_ms)
 LIMIT :limit;
 
--- has_spots: Whether anything of a topic is left.
-SELECT 1 FROM batchline_spots WHERE topic = :topic LIMIT 1;
+-- hold_bundles: Bundles.
+SELECT number FROM batchline_bundles WHERE number IN (SELECT value FROM json_each(:numbers));
 
 -- delete_bundles: Forget bundles.
 DELETE FROM batchline_bundles WHERE number IN (SELECT value FROM json_each(:numbers));

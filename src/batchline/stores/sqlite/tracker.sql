@@ -9,10 +9,12 @@ SELECT * FROM batchline_fanouts WHERE number = :number;
 
 -- insert_fanout: A new fanout; nothing if the id is taken.
 INSERT INTO batchline_fanouts (
-    id, salt, parent, tolerate, unsealed_for_us, sealed_for_us, tombstone_for_us, opened_us, active_us, due_us
+    id, salt, parent, tolerate, unsealed_for_us, sealed_for_us, tombstone_for_us, opened_us, active_us, due_us,
+    on_complete
 )
 VALUES (
-    :id, :salt, :parent, :tolerate, :unsealed_for_us, :sealed_for_us, :tombstone_for_us, :now_us, :now_us, :due_us
+    :id, :salt, :parent, :tolerate, :unsealed_for_us, :sealed_for_us, :tombstone_for_us, :now_us, :now_us, :due_us,
+    :on_complete
 )
 ON CONFLICT DO NOTHING
 RETURNING number;
@@ -113,12 +115,12 @@ DELETE FROM batchline_failures WHERE slot IN (
     SELECT slot FROM batchline_failures WHERE slot >= :first AND slot < :after ORDER BY slot LIMIT :limit
 );
 
--- ack_group: Acknowledge pending items of one group of a fanout without a parent; anything else matches nothing.
+-- ack_group: Acknowledge pending items of one group of a fanout without a parent or a message; anything else matches nothing.
 UPDATE batchline_item_groups SET bits = bits & ~:mask
 WHERE slot = :slot AND bits & :mask = :mask AND EXISTS (
     SELECT 1 FROM batchline_adds AS a JOIN batchline_fanouts AS f ON f.number = a.fanout
     WHERE a.number = :slot >> 18 AND a.child IS NULL AND f.salt = :salt AND (:fanout IS NULL OR f.id = :fanout)
-        AND f.parent IS NULL AND f.expired_us IS NULL
+        AND f.parent IS NULL AND f.on_complete IS NULL AND f.expired_us IS NULL
 )
 RETURNING bits, (SELECT fanout FROM batchline_adds WHERE number = :slot >> 18);
 

@@ -1,0 +1,276 @@
+"""A consumer: messages of a topic, each in the hands of a handler, under a lease that is extended while it works."""
+
+import asyncio
+import inspect
+import os
+import random
+import signal
+import socket
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from batchline.core.later import Later
+from batchline.core.message import Lease, LeasedMessage, Outcome
+from batchline.core.moment import check_span
+from batchline.core.name import check_name, reason_text
+from batchline.core.retry import RetryRules
+from batchline.core.topic import span_ms
+from batchline.errors import Degraded, InvalidCount, StoreError, shown
+from batchline.runtime.clock import wait_for
+from batchline.runtime.services import Services, Wait
+from batchline.runtime.timeline import Timeline
+
+__all__ = ["Consumer"]
+
+Answer = Later | None
+Handler = Callable[[LeasedMessage], Answer | Awaitable[Answer]]
+#: How often an idle consumer looks for messages that were due as they were created.
+LOOK_EVERY: Final = timedelta(milliseconds=15)
+BEAT_EVERY: Final = timedelta(seconds=5)
+#: How long it waits before it asks a store again that did not answer.
+PAUSE_S: Final = 1.0
+MOST_AT_ONCE: Final = 10_000
+
+
+@dataclass(slots=True)
+class Running:
+    """A message in the hands of the handler."""
+
+    message: LeasedMessage
+    lease: Lease
+    task: asyncio.Task[Answer]
+
+
+class Consumer:
+    """Hands messages of a topic to a handler, at most `concurrency` at once.
+
+    The handler is a function or a coroutine function of the message. If it returns, the message is done; if it raises,
+    the message is given back for later, the longer the more often it failed; if it returns `Later(…)`, for then.
+    """
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        topic: str,
+        handler: Handler,
+        *,
+        consumer: str | None = None,
+        concurrency: int = 10,
+        lease: timedelta | None = None,
+        retry: RetryRules | None = None,
+        drain: timedelta = timedelta(seconds=30),
+        look_every: timedelta = LOOK_EVERY,
+        services: Services | None = None,
+        wait: Wait = wait_for,
+        chance: Callable[[], float] = random.random,
+    ):
+        """A consumer with an id that should stay the same when it is started again: it gets its own leases back.
+
+        `drain` is how long handlers may go on after `stop`; what they have not finished then is given back. When there
+        is nothing to do it looks as often as `look_every` for messages that are due as they are created; those that it
+        knows of it takes at their moment.
+        """
+        _check_concurrency(concurrency)
+        check_span("drain", drain, 0)
+        check_span("look_every", look_every, 1_000)
+        self.consumer = check_name("the consumer", consumer or f"{socket.gethostname()}-{os.getpid()}")
+        #: How many messages ended in which way: done, released, lost.
+        self.outcomes: Counter[str] = Counter()
+        self._timeline, self._topic, self._handler = timeline, topic, handler
+        self._lease_for = timeline.topic(topic).lease if lease is None else lease
+        self._lease_ms = timeline.topic(topic).lease_ms(lease)
+        self._concurrency = concurrency
+        self._retry = retry or RetryRules()
+        self._drain_ms = span_ms(drain)
+        self._look_s = look_every.total_seconds()
+        self._services = services
+        self._wait, self._chance = wait, chance
+        self._running: list[Running] = []
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._beat_at_ms = self._beaten_ms = 0
+        self._done_since_beat = 0
+        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix=f"{topic}-handler")
+
+    def stop(self) -> None:
+        """Take no more messages, and end when those in hand are done; to be called in the loop's thread."""
+        self._stopping = True
+        self._wake.set()
+
+    async def run(self, *, signals: bool = False) -> None:
+        """Consume until `stop` is called; with `signals`, until SIGTERM or SIGINT comes as well."""
+        if signals:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, self.stop)
+        services = asyncio.ensure_future(self._services.run()) if self._services else None
+        try:
+            await self._consume()
+        finally:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            if self._services and services:
+                self._services.stop()
+                await services
+
+    async def _consume(self) -> None:
+        while (rest_s := await self._patiently(self._resume)) and not self._stopping:
+            await self._rest(rest_s)
+        while not self._stopping:
+            await self._rest(await self._patiently(self.turn))
+        stop_at_ms = self._timeline.now_ms() + self._drain_ms
+        while self._running and self._timeline.now_ms() < stop_at_ms:
+            left_s = (stop_at_ms - self._timeline.now_ms()) / 1_000
+            await self._rest(min(await self._patiently(self.turn), left_s))
+        await self._leave()
+
+    async def turn(self) -> float:
+        """One turn: finish, extend, be seen, take new messages. Returns how many seconds it may rest."""
+        await self._finish()
+        await self._extend()
+        await self._beat()
+        taken = 0 if self._stopping else await self._take()
+        if taken:
+            return 0.0
+        if self._stopping or len(self._running) >= self._concurrency:
+            return self._until_upkeep()
+        return min(await self._until_due(), self._until_upkeep())
+
+    # --- the steps of a turn ---
+
+    async def _finish(self) -> None:
+        ended = [one for one in self._running if one.task.done()]
+        if not ended:
+            return
+        back: dict[tuple[int, str], list[Lease]] = {}
+        done: list[Lease] = []
+        for one in ended:
+            later = self._later(one)
+            if later is None:
+                done.append(one.lease)
+            else:
+                back.setdefault(later, []).append(one.lease)
+        # Only when the store has been told: should it not answer, the next turn tells it again.
+        if done:
+            self._note(await asyncio.to_thread(self._timeline.done, done))
+        for (at_ms, reason), leases in back.items():
+            self._note(await asyncio.to_thread(self._timeline.release, leases, at_ms, reason=reason))
+        self._running = [one for one in self._running if one not in ended]
+
+    def _later(self, one: Running) -> tuple[int, str] | None:
+        """When a message is to come again, and why; None if it is done."""
+        now_ms = self._timeline.now_ms()
+        error: BaseException | None = asyncio.CancelledError() if one.task.cancelled() else one.task.exception()
+        if error is not None:
+            pause_ms = self._retry.pause_ms(one.message.attempts, self._chance())
+            return now_ms + pause_ms, reason_text(f"{type(error).__name__}: {error}")
+        answer = one.task.result()
+        return None if answer is None else (now_ms + span_ms(answer.after), reason_text(answer.reason))
+
+    async def _extend(self) -> None:
+        soon_ms = self._timeline.now_ms() + self._lease_ms // 2
+        ending = [one for one in self._running if one.lease.until_ms <= soon_ms and not one.task.done()]
+        if not ending:
+            return
+        leases = [one.lease for one in ending]
+        outcomes = await asyncio.to_thread(self._timeline.extend, leases, self._lease_for)
+        for one, outcome in zip(ending, outcomes, strict=True):
+            if outcome.lease is not None:
+                one.lease = outcome.lease
+            else:
+                # Somebody else may have the message by now: whatever the handler still does is done for nothing.
+                one.task.cancel()
+                self._running.remove(one)
+                self.outcomes["lost"] += 1
+
+    async def _beat(self) -> None:
+        now_ms = self._timeline.now_ms()
+        if now_ms < self._beat_at_ms:
+            return
+        span_s = max(now_ms - self._beaten_ms, 1) / 1_000
+        speed = self._done_since_beat / span_s if self._beaten_ms else 0.0
+        await asyncio.to_thread(
+            self._timeline.heartbeat, self._topic, self.consumer, clock_ms=now_ms, messages_per_second=speed
+        )
+        self._beaten_ms, self._done_since_beat = now_ms, 0
+        self._beat_at_ms = now_ms + span_ms(BEAT_EVERY)
+
+    async def _take(self) -> int:
+        free = self._concurrency - len(self._running)
+        if not free:
+            return 0
+        lease = self._timeline.lease
+        found = await asyncio.to_thread(lease, self._topic, self.consumer, limit=free, duration=self._lease_for)
+        self._start(found)
+        return len(found)
+
+    async def _resume(self) -> float:
+        """Go on with what it had leased before it was started again."""
+        await self._beat()
+        held = await asyncio.to_thread(self._timeline.my_leases, self.consumer, topic=self._topic)
+        self._start(held)
+        return 0.0
+
+    def _start(self, messages: Iterable[LeasedMessage]) -> None:
+        for message in messages:
+            task = asyncio.ensure_future(self._handle(message))
+            task.add_done_callback(lambda _: self._wake.set())
+            self._running.append(Running(message, message.lease, task))
+
+    async def _handle(self, message: LeasedMessage) -> Answer:
+        if inspect.iscoroutinefunction(self._handler):
+            answer: Any = await self._handler(message)
+        else:
+            answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._handler, message)
+        if answer is not None and not isinstance(answer, Later):
+            raise TypeError(f"a handler returns None or Later(…), got {shown(answer)}")
+        return answer
+
+    async def _leave(self) -> None:
+        """Give back what was not finished in time, and leave the topic."""
+        for one in self._running:
+            one.task.cancel()
+        leases = [one.lease for one in self._running]
+        self._running = []
+        with suppress(StoreError, Degraded):
+            if leases:
+                reason = "the consumer was stopped"
+                self._note(await asyncio.to_thread(self._timeline.release, leases, reason=reason))
+            await asyncio.to_thread(self._timeline.unsubscribe, self._topic, self.consumer)
+
+    # --- rests ---
+
+    async def _until_due(self) -> float:
+        """How long until the next message is due, or until it is time to look for new ones."""
+        next_ms = await asyncio.to_thread(self._timeline.next_due, self._topic, self.consumer)
+        if next_ms is None:
+            return self._look_s
+        return min(max(next_ms - self._timeline.now_ms(), 0) / 1_000, self._look_s)
+
+    def _until_upkeep(self) -> float:
+        """How long until leases are to be extended, or it is to be seen."""
+        ends = (one.lease.until_ms - self._lease_ms // 2 for one in self._running)
+        return max(min([self._beat_at_ms, *ends]) - self._timeline.now_ms(), 1) / 1_000
+
+    async def _rest(self, seconds: float) -> None:
+        await self._wait(self._wake, seconds)
+        self._wake.clear()
+
+    async def _patiently(self, step: Callable[[], Awaitable[float]]) -> float:
+        """Do a step that says how long it may rest; a pause, if the store does not answer or the clock is off."""
+        try:
+            return await step()
+        except (StoreError, Degraded):
+            return PAUSE_S
+
+    def _note(self, outcomes: Sequence[Outcome]) -> None:
+        self.outcomes.update(outcome.outcome for outcome in outcomes)
+        self._done_since_beat += sum(outcome.outcome == "done" for outcome in outcomes)
+
+
+def _check_concurrency(concurrency: object) -> None:
+    if not isinstance(concurrency, int) or isinstance(concurrency, bool) or not 1 <= concurrency <= MOST_AT_ONCE:
+        raise InvalidCount(f"concurrency must be a whole number from 1 to {MOST_AT_ONCE:,}, got {shown(concurrency)}")

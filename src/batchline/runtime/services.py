@@ -1,0 +1,79 @@
+"""Background work: each service a class with one step, and one loop for all of them."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from batchline.core.moment import check_span
+from batchline.errors import StoreError
+from batchline.runtime.clock import now_us, wait_for
+from batchline.runtime.expire import Expire
+from batchline.runtime.prune import Prune
+from batchline.runtime.rescue import Rescue
+from batchline.stores.store import Store
+
+__all__ = ["Service", "Services"]
+
+Wait = Callable[[asyncio.Event, float], Awaitable[None]]
+
+
+class Service(Protocol):
+    """Work that any number of processes may do on one store, a bounded step at a time."""
+
+    def run_once(self) -> bool:
+        """One step; tells whether there is more to do at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """A service, and how long it rests when there is nothing more to do."""
+
+    service: Service
+    rest: timedelta
+
+
+class Services:
+    """Prunes, expires and rescues, until it is stopped."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        every: timedelta = timedelta(seconds=1),
+        keep: timedelta = timedelta(0),
+        clock: Callable[[], int] = now_us,
+        wait: Wait = wait_for,
+    ):
+        """Services that rest for so long; `keep` is how long ids of finished messages are kept."""
+        check_span("every", every, 1_000)
+        self._paced: Sequence[Paced] = (
+            Paced(Prune(store, keep=keep, clock=clock), every),
+            Paced(Rescue(store, clock=clock), every),
+            Paced(Expire(store, clock=clock), 10 * every),
+        )
+        self._wait = wait
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Run all services until `stop` is called."""
+        await asyncio.gather(*(self._loop(paced) for paced in self._paced))
+
+    def stop(self) -> None:
+        """End after the steps under way."""
+        self._stopping.set()
+
+    def run_once(self) -> bool:
+        """One step of each; tells whether there is more to do at once."""
+        steps = [paced.service.run_once() for paced in self._paced]
+        return any(steps)
+
+    async def _loop(self, paced: Paced) -> None:
+        while not self._stopping.is_set():
+            more = False
+            # A store that is away comes back, or whoever uses it says so: what is to be removed can wait.
+            with contextlib.suppress(StoreError):
+                more = await asyncio.to_thread(paced.service.run_once)
+            await self._wait(self._stopping, 0 if more else paced.rest.total_seconds())

@@ -1,0 +1,42 @@
+"""The message of a fanout that is complete, put on its topic in the same transaction."""
+
+from itertools import count
+
+from batchline.core.fanout import Fanout
+from batchline.core.message import CheckedMessages
+from batchline.core.on_complete import OnComplete, read_on_complete
+from batchline.core.topic import span_ms
+from batchline.stores.fresh_numbers import fresh_number
+from batchline.stores.owning import Creation, NumbersTaken, create_messages
+from batchline.stores.rows import Rows
+
+__all__ = ["publish_complete"]
+
+#: A bundle for its message and a spot, with room for one more of each.
+NUMBERS = 4
+
+
+def publish_complete(rows: Rows, fanout: Fanout, now_us: int) -> None:
+    """Publish the message of a fanout, if it has one. A topic that was deleted meanwhile takes none."""
+    if fanout.on_complete is None:
+        return
+    message = read_on_complete(fanout.on_complete)
+    outcome = _publish(rows, message, message.id or fanout.id, now_us)
+    if outcome == "conflict":
+        # Somebody has used the id for something else: better another id than no message.
+        _publish(rows, message, "", now_us)
+
+
+def _publish(rows: Rows, message: OnComplete, id: str, now_us: int) -> str:
+    topic = rows.topic(message.topic)
+    if topic is None or topic.deleted:
+        return "unknown"
+    checked = CheckedMessages([id], [now_us // 1_000 + span_ms(message.after)], [message.body], [0])
+    owner = rows.producer_group(message.producer_group)
+    while True:
+        creation = Creation(message.topic, message.producer_group, checked, now_us)
+        try:
+            first = fresh_number(now_us // 1_000, NUMBERS)
+            return create_messages(rows, topic, owner, creation, count(first))[0].outcome
+        except NumbersTaken:
+            continue

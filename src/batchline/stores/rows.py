@@ -1,0 +1,12 @@
+"""What all stages together ask of a store."""
+
+from typing import Protocol
+
+from batchline.stores.timeline_rows import TimelineRows
+from batchline.stores.tracker_rows import TrackerRows
+
+__all__ = ["Rows"]
+
+
+class Rows(TrackerRows, TimelineRows, Protocol):
+    """The tables of all stages, within one transaction."""

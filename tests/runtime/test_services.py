@@ -1,0 +1,79 @@
+"""Background work: steps, and the loop that makes them."""
+
+import asyncio
+from datetime import timedelta
+
+from batchline import NewMessage, Services, Timeline, Tracker, open_store
+from batchline.errors import StoreUnavailable
+from batchline.runtime.services import Paced
+from tests.runtime.pace import Pace
+
+
+def test_one_step_removes_rescues_and_expires() -> None:
+    pace, store = Pace(), open_store("memory://")
+    timeline, tracker = Timeline(store, clock=pace.clock), Tracker(store, clock=pace.clock)
+    timeline.create_topic("jobs", max_attempts=1, dead_letter="dead", lease=timedelta(minutes=1))
+    timeline.create("jobs", [NewMessage(id="done"), NewMessage(id="poison")], producer_group="p")
+    leased = {message.id: message.lease for message in timeline.lease("jobs", "w", limit=2)}
+    timeline.done(leased["done"])
+    tracker.open("idle")
+    pace.clock.us += 10**15
+    services = Services(store, clock=pace.clock)
+    while services.run_once():
+        pass
+    assert timeline.read("dead", "poison", producer_group="p").attempts == 0
+    assert [one.outcome for one in timeline.create("jobs", [NewMessage(id="done")], producer_group="q")] == ["created"]
+    assert tracker.status("idle").state == "expired"
+
+
+def test_services_run_until_they_are_stopped() -> None:
+    pace, store = Pace(), open_store("memory://")
+    timeline = Timeline(store, clock=pace.clock)
+    timeline.create_topic("jobs")
+    timeline.create("jobs", [NewMessage(id="one")], producer_group="p")
+    timeline.done([message.lease for message in timeline.lease("jobs", "w")])
+    services = Services(store, clock=pace.clock, wait=pace.wait)
+    number = timeline.topic("jobs").number
+
+    def is_free() -> bool:
+        return not store.read(lambda rows: rows.message_ids(number, ["one"]))
+
+    async def stop_when_pruned() -> None:
+        await pace.until(is_free)
+        services.stop()
+
+    async def both() -> None:
+        await asyncio.gather(services.run(), stop_when_pruned())
+
+    asyncio.run(asyncio.wait_for(both(), 60))
+    assert is_free()
+
+
+class Away:
+    """A service whose store does not answer at first."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def run_once(self) -> bool:
+        """One step."""
+        self.steps += 1
+        if self.steps < 3:
+            raise StoreUnavailable("not yet")
+        return False
+
+
+def test_a_store_that_is_away_does_not_end_them() -> None:
+    pace, away = Pace(), Away()
+    services = Services(open_store("memory://"), wait=pace.wait)
+    services._paced = (Paced(away, timedelta(seconds=1)),)
+
+    async def stop_when_back() -> None:
+        await pace.until(lambda: away.steps > 3)
+        services.stop()
+
+    async def both() -> None:
+        await asyncio.gather(services.run(), stop_when_back())
+
+    asyncio.run(asyncio.wait_for(both(), 60))
+    assert away.steps > 3
