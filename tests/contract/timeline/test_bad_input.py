@@ -195,7 +195,7 @@ BAD: dict[str, tuple[Call, tuple[Any, ...], type[BatchlineError]]] = {
     ),
     "create's messages": (
         lambda line, bad: line.timeline.create(line.topic, bad, producer_group="g"),
-        (["text"], "text", [None], [b"x"], {"a": 1}, [NewMessage(id="a"), NewMessage(id="a")]),
+        (["text"], "text", [None], [5], {"a": 1}, [NewMessage(id="a"), NewMessage(id="a")]),
         InvalidMessage,
     ),
 }

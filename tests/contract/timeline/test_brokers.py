@@ -10,7 +10,7 @@ import pytest
 from batchline import Lease, NewMessage, Store, Timeline
 from batchline.errors import Degraded
 from batchline.runtime.clock import now_us
-from batchline.stores.store import Rows
+from batchline.stores.rows import Rows
 from batchline.stores.timeline_rows import BrokerRow
 from tests.contract.conftest import KINDS
 from tests.contract.timeline.line import MINUTE, ids_of

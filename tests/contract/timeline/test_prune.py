@@ -7,7 +7,7 @@ import pytest
 from batchline import NewMessage, Prune, Store
 from batchline.errors import InvalidRules, UnknownTopic
 from batchline.stores.pruning import prune_ended
-from batchline.stores.store import Rows
+from batchline.stores.rows import Rows
 from tests.contract.timeline.line import MINUTE_MS, Line, ids_of, leases_of, prune, rescue, words
 from tests.doubles import HandClock
 
@@ -29,6 +29,16 @@ def test_ids_are_free_after_they_were_removed_and_not_before(fresh_line: Line, f
     prune(fresh_store, line.clock)
     assert again(line, "a", "b") == ["created", "created"]
     assert [one.version for one in line.messages()] == [1, 1]
+
+
+def test_ids_of_messages_created_together_are_free_one_by_one(fresh_line: Line, fresh_store: Store) -> None:
+    line = fresh_line
+    line.create("a", "b", "c")
+    line.cancel("b")
+    assert again(line, "a", "b", "c") == ["exists"] * 3
+    prune(fresh_store, line.clock)
+    assert again(line, "a", "b", "c") == ["exists", "created", "exists"]
+    assert sorted(ids_of(line.lease())) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(("off", "word"), [(-1, "exists"), (0, "created"), (1, "created")])
