@@ -340,7 +340,7 @@ class Timeline:
         def look(rows: Rows) -> int | None:
             found = live_topic(rows, topic)
             share = self._share(found, consumer, now_ms)
-            return next_due_ms(rows, _stretch(found, share, LATEST_MS)) if share else None
+            return next_due_ms(rows, _stretch(found, share, LATEST_MS), found) if share else None
 
         return self._store.read(look)
 
