@@ -117,8 +117,12 @@ def test_what_is_no_moment_is_refused(at: object) -> None:
 
 
 def test_messages_are_checked_in_their_order() -> None:
-    new: list[NewMessage | bytes] = [NewMessage(b"x", NOW + 5, "b", 3), NewMessage(), b"z"]
-    new.append(NewMessage(b"y", id="a", priority=-1_000))
+    new: list[NewMessage | bytes] = [
+        NewMessage(b"x", NOW + 5, "b", 3),
+        NewMessage(),
+        b"z",
+        NewMessage(b"y", id="a", priority=-1_000),
+    ]
     assert check_messages(new, NOW) == CheckedMessages(
         ids=["b", "", "", "a"], at_ms=[NOW + 5, NOW, NOW, NOW], bodies=[b"x", b"", b"z", b"y"], turns=[-3, 0, 0, 1_000]
     )

@@ -65,6 +65,7 @@ T = TypeVar("T")
 MESSAGES_AT_ONCE: Final = 5_000
 BYTES_AT_ONCE: Final = 8 << 20
 MOST_LEASED: Final = 10_000
+MOST_VERSIONS: Final = (1 << 31) - 1
 LONGEST_PAGE: Final = 10_000
 MOST_BINS: Final = 10_000
 #: How long after its last heartbeat a consumer, or a broker, counts as there.
@@ -196,6 +197,10 @@ class Timeline:
         check_id(id)
         if (producer_group is None) == (lease is None):
             raise InvalidInput("read takes the producer group that owns the message, or the lease of who holds it")
+        if producer_group is not None:
+            check_name("the producer group", producer_group)
+        if lease is not None:
+            check_leases([lease])
         now_ms = self.now_ms()
         return self._store.read(
             lambda rows: read_message(rows, known_topic(rows, topic), id, producer_group, lease, now_ms)
@@ -248,6 +253,7 @@ class Timeline:
         check_name("the name of a topic", topic)
         check_name("the consumer", consumer)
         check_id(id)
+        _check_number("version", version, MOST_VERSIONS)
         self._check_clock()
 
         def lease(rows: Rows, when: When) -> LeasedMessage | None:
@@ -297,6 +303,8 @@ class Timeline:
     def my_leases(self, consumer: str, *, topic: str | None = None) -> list[LeasedMessage]:
         """The messages that a consumer has leased and not finished, so that it goes on with them after a restart."""
         check_name("the consumer", consumer)
+        if topic is not None:
+            check_name("the name of a topic", topic)
         now_ms = self.now_ms()
 
         def held(rows: Rows) -> list[LeasedMessage]:
@@ -325,12 +333,14 @@ class Timeline:
 
     def next_due(self, topic: str, consumer: str) -> int | None:
         """When the next message in a consumer's buckets is, or was, due, in milliseconds; None if there is none."""
+        check_name("the name of a topic", topic)
+        check_name("the consumer", consumer)
         now_ms = self.now_ms()
 
         def look(rows: Rows) -> int | None:
             found = live_topic(rows, topic)
             share = self._share(found, consumer, now_ms)
-            return next_due_ms(rows, _stretch(found, share, LATEST_MS)) if share else None
+            return next_due_ms(rows, _stretch(found, share, LATEST_MS), found) if share else None
 
         return self._store.read(look)
 
@@ -365,9 +375,10 @@ class Timeline:
         """Say that a consumer is there, what its clock shows, and how fast it has been; answers its share."""
         check_name("the name of a topic", topic)
         check_name("the consumer", consumer)
+        _check_speed(messages_per_second)
         self._check_clock()
         now_ms = self.now_ms()
-        drift_ms = 0 if clock_ms is None else clock_ms - now_ms
+        drift_ms = 0 if clock_ms is None else check_at("the clock of a consumer", clock_ms) - now_ms
         row = ConsumerRow(consumer, now_ms, drift_ms, float(messages_per_second))
 
         def attend(rows: Rows) -> tuple[range, int]:
@@ -496,6 +507,11 @@ def _check_buckets(buckets: object, topic: Topic) -> range:
 def _check_number(name: str, number: object, most: int) -> None:
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= most:
         raise InvalidCount(f"{name} must be a whole number from 1 to {most:,}, got {shown(number)}")
+
+
+def _check_speed(speed: object) -> None:
+    if not isinstance(speed, int | float) or isinstance(speed, bool) or not 0 <= speed < float("inf"):
+        raise InvalidCount(f"messages_per_second must be a number, 0 or above, got {shown(speed)}")
 
 
 def _after(cursor: object) -> tuple[int, int]:

@@ -192,8 +192,9 @@ def _bury(
         line.change(spot, mask_of(places), become)
     if bundle.ids is not None:
         ids = {bundle.ids[place]: place for place in buckets}
+        # On a topic that is a dead-letter topic itself, another message may have the id.
         found = rows.message_ids(topic.number, list(ids))
-        rows.delete_message_ids(topic.number, [id for id in found if found[id] == (bundle.number, ids[id])])
+        rows.delete_message_ids(topic.number, [id for id, at in found.items() if at == (bundle.number, ids[id])])
         # An id that is taken there stays with the message that has it; this one is leased, and not found by its id.
         rows.insert_message_ids(dead.number, sorted((id, bundle.number, place) for id, place in ids.items()))
 
@@ -383,23 +384,46 @@ def held_messages(rows: TimelineRows, topics: Iterable[Topic], consumer: str, no
 
 def upcoming_messages(rows: TimelineRows, stretch: Stretch, topic: Topic, limit: int) -> list[Upcoming]:
     """The messages on a stretch of the line, the oldest first, with their versions; nothing is leased."""
-    due = rows.due(stretch, BEFORE_ALL, limit)
-    numbers = {one.bundle for one in due}
-    spots = {spot.key: spot for spot in rows.spots_of(numbers)} if due else {}
-    bundles = rows.bundles_by_number(numbers) if due else {}
-    found = []
-    for one in due:
-        spot, bundle = spots.get(one.key), bundles.get(one.bundle)
-        if spot is None or bundle is None:
-            continue  # it was removed a moment ago
-        ids = (bundle.id_of(place) for place in indexes_of(spot.bits))
-        found += [
-            Upcoming(id, spot.version, spot.at_ms) for id in ids if bucket_of(id, topic.buckets) in stretch.buckets
-        ]
+    found: list[Upcoming] = []
+    for spots in _spots_along(rows, stretch, max(limit, FIRST_SPOTS)):
+        bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
+        for spot in spots:
+            if spot.bundle in bundles:  # else it was removed a moment ago
+                ids = _ids_in(stretch.buckets, spot, bundles[spot.bundle], topic)
+                found += [Upcoming(id, spot.version, spot.at_ms) for id in ids]
+        if len(found) >= limit:
+            break
     return found[:limit]
 
 
-def next_due_ms(rows: TimelineRows, stretch: Stretch) -> int | None:
+def next_due_ms(rows: TimelineRows, stretch: Stretch, topic: Topic) -> int | None:
     """When the next message on a stretch of the line is due."""
-    due = rows.due(stretch, BEFORE_ALL, 1)
-    return due[0].at_ms if due else None
+    if len(stretch.buckets) == topic.buckets:
+        due = rows.due(stretch, BEFORE_ALL, 1)
+        return due[0].at_ms if due else None
+    for spots in _spots_along(rows, stretch, FIRST_SPOTS):
+        for spot in spots:
+            # One that reaches over these buckets may have no message in them: who waited for it would never rest.
+            if _covers(stretch.buckets, spot):
+                return spot.at_ms
+            bundle = rows.bundles_by_number([spot.bundle]).get(spot.bundle)
+            if bundle is not None and _ids_in(stretch.buckets, spot, bundle, topic):
+                return spot.at_ms
+    return None
+
+
+def _ids_in(buckets: range, spot: Spot, bundle: Bundle, topic: Topic) -> list[str]:
+    ids = (bundle.id_of(place) for place in indexes_of(spot.bits))
+    return [id for id in ids if bucket_of(id, topic.buckets) in buckets]
+
+
+def _spots_along(rows: TimelineRows, stretch: Stretch, ask: int) -> Iterator[list[Spot]]:
+    """Spots on a stretch of the line, the oldest first, some at a time; without those that were removed meanwhile."""
+    after = BEFORE_ALL
+    while True:
+        due = rows.due(stretch, after, ask)
+        spots = {spot.key: spot for spot in rows.spots_of({one.bundle for one in due})} if due else {}
+        yield [spots[one.key] for one in due if one.key in spots]
+        if len(due) < ask:
+            return
+        after = due[-1]

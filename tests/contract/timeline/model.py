@@ -1,10 +1,10 @@
 """The timeline as the spec's page says it: a message is an entry in a list. What every store must equal.
 
-What the page leaves open, the model is told: which of several messages of the same age were leased, whether one that
-was leased too often was met on the way, and whether an id whose message was removed is free already.
+What the page leaves open, the model is told: which of several messages of the same age were leased, and whether one
+that was leased too often was met on the way.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from batchline import Lease, LeasedMessage
@@ -34,16 +34,13 @@ class ModelMessage:
     body: bytes
     at: int
     priority: int
-    #: All that were created in the same call.
-    mates: "list[ModelMessage]" = field(repr=False)
     #: The topic it was created on.
     home: str
     version: int = 1
     attempts: int = 0
     consumer: str | None = None
-    #: Done or cancelled; and pruned since.
+    #: Done or cancelled.
     ended: bool = False
-    pruned: bool = False
     history: list[Tried] = field(default_factory=list)
     #: Bundle and place, as the first lease tells them.
     kept: tuple[int, int] | None = None
@@ -90,24 +87,19 @@ class Model:
 
     # --- producers ---
 
-    def creatable(self, topic: str, id: str | None, owner: str, body: bytes, at: int) -> set[str]:
-        """The outcomes that a message may have; nearly always it is one."""
+    def creatable(self, topic: str, id: str | None, owner: str, body: bytes, at: int) -> str:
+        """The outcome that a message will have."""
         if at > self.now + self.topics[topic].max_ahead:
-            return {"too_far"}
+            return "too_far"
         twin = None if id is None else self.ids.get((topic, id))
         if twin is None:
-            return {"created"}
-        met = "exists" if (twin.owner, twin.body) == (owner, body) else "conflict"
-        return {met, "created"} if twin.pruned else {met}
+            return "created"
+        return "exists" if (twin.owner, twin.body) == (owner, body) else "conflict"
 
-    def created(self, topic: str, parts: list[tuple[str, str, bytes, int, int]]) -> None:
-        """New messages of one call: id, owner, body, at, priority."""
-        mates: list[ModelMessage] = []
-        for id, owner, body, at, priority in parts:
-            new = ModelMessage(topic, id, owner, body, at, priority, mates, topic)
-            mates.append(new)
-            self.ids[topic, id] = new
-        self.all += mates
+    def created(self, topic: str, id: str, owner: str, body: bytes, at: int, priority: int) -> None:
+        new = ModelMessage(topic, id, owner, body, at, priority, topic)
+        self.ids[topic, id] = new
+        self.all.append(new)
 
     def refusal(self, topic: str, id: str, owner: str) -> str | None:
         """Why an owner may not move or cancel."""
@@ -185,7 +177,7 @@ class Model:
         if message.consumer is not None:
             message.history.append((message.attempts, message.consumer, "lost", message.at, RAN_OUT))
 
-    def bury(self, message: ModelMessage, is_found: Callable[[ModelMessage], bool]) -> None:
+    def bury(self, message: ModelMessage) -> None:
         """A message goes to the dead-letter topic; its id with it, unless that is taken there."""
         dead = self.topics[message.topic].dead_letter
         assert dead is not None
@@ -194,9 +186,7 @@ class Model:
             del self.ids[message.topic, message.id]
         message.topic, message.at, message.consumer = dead, self.now, None
         message.version, message.attempts = message.version + 1, 0
-        there = self.ids.get((dead, message.id))
-        if there is None or (there.pruned and is_found(message)):
-            self.ids[dead, message.id] = message
+        self.ids.setdefault((dead, message.id), message)
 
     # --- in the background ---
 
@@ -207,9 +197,6 @@ class Model:
                 yield one
 
     def prune(self) -> None:
-        """What has ended is removed; an id is free at the latest when all that came with it is."""
-        for one in self.all:
-            one.pruned = one.ended
-        gone = {id(one) for one in self.all if all(mate.ended for mate in one.mates)}
-        self.ids = {key: one for key, one in self.ids.items() if id(one) not in gone}
-        self.all = [one for one in self.all if id(one) not in gone]
+        """What has ended is removed, and its id is free."""
+        self.ids = {key: one for key, one in self.ids.items() if not one.ended}
+        self.all = self.on_line()

@@ -109,3 +109,21 @@ def test_a_lease_is_as_long_as_the_topic_says_unless_asked(line: Line) -> None:
     assert one is not None
     assert other is not None
     assert [found.lease.until_ms - line.now for found in (one, other)] == [300_000, 3]
+
+
+def test_what_others_are_due_hides_nothing_and_keeps_nobody_awake(timeline: Timeline, clock: HandClock) -> None:
+    """Messages of others' buckets, created together, stand in one place on both sides of one's own."""
+    line = Line(timeline, clock).make(buckets=80)
+    ids = {bucket_of(id, 80): id for id in (f"m{number}" for number in range(3_000))}
+    for number in range(40):
+        timeline.subscribe(line.topic, f"c{number:02}")
+    assert timeline.heartbeat(line.topic, "c00").buckets == range(2)
+    assert timeline.heartbeat(line.topic, "c02").buckets == range(4, 6)
+    line.create(ids[0], ids[9])
+    assert timeline.next_due(line.topic, "c02") is None
+    assert timeline.upcoming(line.topic, "c02", limit=1) == []
+    line.create(ids[4], at=line.now + 5)
+    assert timeline.next_due(line.topic, "c02") == line.now + 5
+    assert timeline.upcoming(line.topic, "c02", limit=1) == [Upcoming(ids[4], 1, line.now + 5)]
+    assert timeline.next_due(line.topic, "c00") == line.now
+    assert line.lease("c02") == []

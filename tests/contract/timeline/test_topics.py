@@ -119,7 +119,7 @@ def test_a_topic_that_is_being_deleted_takes_nothing_new(line: Line) -> None:
     line.timeline.delete_topic(line.topic)
     line.timeline.delete_topic(line.topic)
     assert line.timeline.topic(line.topic).deleted
-    calls = [
+    calls: list[Any] = [
         lambda: line.create("b"),
         lambda: line.move(a=line.now),
         lambda: line.lease(),
