@@ -73,6 +73,8 @@ LIVE_FOR: Final = timedelta(seconds=30)
 MAX_DRIFT: Final = timedelta(seconds=1)
 #: How many times numbers that somebody else has taken are replaced by others.
 TRIES: Final = 100
+#: How many messages a spot has, as long as nobody has looked.
+SPOT_SIZE: Final = 8.0
 
 
 class When(NamedTuple):
@@ -104,6 +106,8 @@ class Timeline:
         self._health: BrokerHealth | None = None
         self._shares: dict[tuple[str, str], tuple[range, int]] = {}
         self._owners: dict[str, int] = {}
+        #: How many messages the spots of a topic had when they were last looked at.
+        self._spot_sizes: dict[str, float] = {}
 
     def now_ms(self) -> int:
         """What its clock shows: the last whole millisecond, so that nothing is early."""
@@ -242,7 +246,10 @@ class Timeline:
             until_ms = now_ms + found.lease_ms(duration)
             if not share:
                 return []
-            return lease_messages(rows, Leasing(found, consumer, share, limit, until_ms, now_ms), when.numbers)
+            leasing = Leasing(found, consumer, share, limit, until_ms, now_ms, self._spot_sizes.get(topic, SPOT_SIZE))
+            messages = lease_messages(rows, leasing, when.numbers)
+            self._spot_sizes[topic] = leasing.spot_size
+            return messages
 
         return self._change(4 * limit + 1024, lease)
 

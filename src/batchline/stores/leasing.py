@@ -41,6 +41,8 @@ class Leasing:
     limit: int
     until_ms: int
     now_ms: int
+    #: How many messages a spot has, more or less: what was seen last.
+    spot_size: float = 1.0
     #: The dead-letter topic, if there is one that takes messages.
     dead_letter: Topic | None = None
     found: list[LeasedMessage] = field(default_factory=list)
@@ -49,6 +51,10 @@ class Leasing:
     def missing(self) -> int:
         """How many messages are still wanted."""
         return self.limit - len(self.found)
+
+    def ask(self) -> int:
+        """How many spots to ask for: if they are as large as those before, with a quarter more than are missing."""
+        return min(self.missing, FIRST_SPOTS + int(1.25 * self.missing / self.spot_size))
 
     def stretch(self) -> Stretch:
         """Where to look."""
@@ -78,12 +84,13 @@ def lease_messages(rows: TimelineRows, leasing: Leasing, numbers: Iterator[int])
     """Lease messages that are available, the oldest first; those that were leased too often are buried instead."""
     leasing.dead_letter = _dead_letter(rows, leasing.topic)
     line, seen = LineChanges(numbers), set[Key]()
-    after, ask = BEFORE_ALL, min(leasing.limit, FIRST_SPOTS + leasing.limit // 8)
+    after, ask = BEFORE_ALL, leasing.ask()
     while leasing.missing:
         due = rows.due(leasing.stretch(), after, ask)
         chosen = _enough(due, leasing.missing)
         if not chosen:
             break
+        leasing.spot_size = sum(one.size for one in chosen) / len(chosen)
         held = rows.hold_due([one.key for one in chosen], leasing.now_ms)
         # One that was buried since it was read is due as well, on another topic; one that was leased for a moment and
         # is due again stands further on, and is met twice.
@@ -92,15 +99,9 @@ def lease_messages(rows: TimelineRows, leasing: Leasing, numbers: Iterator[int])
         seen.update(spot.key for spot in new)
         if len(chosen) == len(due) < ask:
             break
-        after, ask = chosen[-1], _next_ask(due, leasing.missing)
+        after, ask = chosen[-1], leasing.ask()
     line.write(rows)
     return leasing.found
-
-
-def _next_ask(due: Sequence[Due], missing: int) -> int:
-    """How many spots to ask for next, if they hold as many messages each as those before, and a quarter more."""
-    spots = len(due) * missing // sum(one.size for one in due)
-    return min(missing, FIRST_SPOTS + spots + spots // 4)
 
 
 def _enough(due: Sequence[Due], missing: int) -> list[Due]:

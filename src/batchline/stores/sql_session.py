@@ -41,14 +41,17 @@ class SqlSession:
         self._execute(query, parameters)
         return list(self._cursor.fetchall())
 
-    def rows_of_each(self, query: str, segments: Iterable[int], **parameters: Any) -> list[tuple[Any, ...]]:
+    def rows_of_each(
+        self, query: str, segments: Iterable[int], order: str = "", **parameters: Any
+    ) -> list[tuple[Any, ...]]:
         """The rows that a query with a gap for a segment selects, of all these segments, in one round trip.
 
-        Each is limited by itself: no database reads the beginnings of several ranges of an index in one query.
+        Each is limited by itself: no database reads the beginnings of several ranges of an index in one query. The
+        query `order` is how all of them together are ordered and limited.
         """
         text = f"SELECT * FROM ({self._queries[query]}) AS of_{{segment}}"  # noqa: S608 - a query of ours
-        sql = " UNION ALL ".join(text.format(segment=segment) for segment in segments)
-        self._send(sql, parameters)
+        parts = " UNION ALL ".join(text.format(segment=segment) for segment in segments)
+        self._send(f"{parts} {self._queries[order]}" if order else parts, parameters)
         return list(self._cursor.fetchall())
 
     def records(self, query: str, **parameters: Any) -> list[dict[str, Any]]:

@@ -158,6 +158,7 @@ class SqlTimelineRows:
         found = self._session.rows_of_each(
             "due_in_segment",
             stretch.segments,
+            "due_order",
             topic=stretch.topic,
             from_ms=max(stretch.from_ms, after.at_ms),
             to_ms=stretch.to_ms,
@@ -169,7 +170,7 @@ class SqlTimelineRows:
             high_bucket=stretch.buckets.stop - 1,
             limit=limit,
         )
-        return [Due(*row) for row in sorted(found)[:limit]]
+        return [Due(*row) for row in found]
 
     def hold_due(self, keys: Sequence[Key], now_ms: int) -> list[Spot]:
         """Those of these spots that are available, locked."""
@@ -235,12 +236,12 @@ class SqlTimelineRows:
 
     def count_spots(self, topic: int, span: Range) -> int:
         """Messages that nobody holds, in a range of moments."""
-        values = {"topic": topic, "from_ms": span.begin_ms, "to_ms": span.end_ms}
+        values: dict[str, Any] = {"topic": topic, "from_ms": span.begin_ms, "to_ms": span.end_ms}
         return sum(int(count or 0) for (count,) in self._session.rows_of_each("count_spots", ALL_SEGMENTS, **values))
 
     def spot_counts(self, topic: int, span: Range, width_ms: int) -> dict[int, int]:
         """As `count_spots`, by how many times `width_ms` they are behind the beginning."""
-        values = {"topic": topic, "from_ms": span.begin_ms, "to_ms": span.end_ms, "width_ms": width_ms}
+        values: dict[str, Any] = {"topic": topic, "from_ms": span.begin_ms, "to_ms": span.end_ms, "width_ms": width_ms}
         found = self._session.rows_of_each("spot_counts", ALL_SEGMENTS, **values)
         return sum_counts({int(place): int(count)} for place, count in found)
 

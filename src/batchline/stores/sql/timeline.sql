@@ -46,6 +46,9 @@ WHERE topic = :topic AND segment = {segment} AND at_ms >= :from_ms AND at_ms <= 
     AND high_bucket >= :low_bucket AND low_bucket <= :high_bucket
 ORDER BY at_ms, turn, bundle, number LIMIT :limit;
 
+-- due_order: Of all segments together, oldest first.
+ORDER BY at_ms, turn, bundle, number LIMIT :limit;
+
 -- leased_spots: What a consumer holds.
 SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
 FROM batchline_spots WHERE topic = :topic AND consumer = :consumer AND at_ms > :after_ms ORDER BY at_ms, turn, bundle, number;
