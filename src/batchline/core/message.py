@@ -10,7 +10,7 @@ A message stands at a moment on its topic's line. Its state follows from `now`, 
 """
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, NamedTuple
@@ -24,8 +24,10 @@ __all__ = [
     "LARGEST_BODY",
     "LATEST_MS",
     "OUTCOMES_OF_SUCCESS",
+    "AnyLease",
     "Attempt",
     "CheckedMessages",
+    "Held",
     "Lease",
     "LeasedMessage",
     "Message",
@@ -35,6 +37,7 @@ __all__ = [
     "Outcome",
     "OutcomeWord",
     "Upcoming",
+    "as_lease",
     "bucket_of",
     "check_at",
     "check_body",
@@ -143,22 +146,71 @@ class Attempt(NamedTuple):
     reason: str
 
 
+class Held(NamedTuple):
+    """What messages share that are leased together: kept once, however many they are."""
+
+    topic: str
+    version: int
+    consumer: str
+    until_ms: int
+    bundle: int
+    spot: int
+    attempts: int
+    producer_group: str
+    at_ms: int
+    #: Of all messages of the bundle, by place.
+    ids: Sequence[str]
+    bodies: Sequence[bytes]
+
+
 class LeasedMessage(NamedTuple):
     """A message in the hands of a consumer."""
 
-    id: str
-    body: bytes
-    lease: Lease
-    #: How many times it was leased, this time included.
-    attempts: int
-    producer_group: str
-    #: The moment at which it was due.
-    at_ms: int
+    held: Held
+    place: int
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.held.ids[self.place]
+
+    @property
+    def body(self) -> bytes:
+        """What it says."""
+        return self.held.bodies[self.place]
+
+    @property
+    def lease(self) -> Lease:
+        """The right to it."""
+        held, place = self
+        return Lease(held[0], held.ids[place], *held[1:6], place)
+
+    @property
+    def attempts(self) -> int:
+        """How many times it was leased, this time included."""
+        return self.held.attempts
+
+    @property
+    def producer_group(self) -> str:
+        """Its owner."""
+        return self.held.producer_group
+
+    @property
+    def at_ms(self) -> int:
+        """The moment at which it was due; of one that `my_leases` gives back, the end of its lease."""
+        return self.held.at_ms
 
     @property
     def at(self) -> datetime:
-        """The moment at which it was due."""
+        """That moment as a time."""
         return moment_of(self.at_ms * 1_000)
+
+    def __repr__(self) -> str:
+        return f"LeasedMessage(id={self.id!r}, body={self.body[:40]!r}, attempts={self.attempts}, lease={self.lease!r})"
+
+
+#: A lease, by itself or with its message.
+AnyLease = Lease | LeasedMessage
 
 
 class Upcoming(NamedTuple):
@@ -361,13 +413,18 @@ def read_lease(text: object) -> Lease:
     return Lease(topic, id, version, consumer, until_ms, bundle, spot, place)
 
 
-def check_leases(leases: "Lease | Iterable[Lease]") -> list[Lease]:
-    """One lease or many, as a list."""
-    found = [leases] if isinstance(leases, Lease) else list(leases)
+def check_leases(leases: "AnyLease | Iterable[AnyLease]") -> list[AnyLease]:
+    """One lease or many, or the messages they are on, as a list."""
+    found = [leases] if isinstance(leases, Lease | LeasedMessage) else list(leases)
     for lease in found:
-        if not isinstance(lease, Lease):
+        if not isinstance(lease, Lease | LeasedMessage):
             raise MalformedLease(f"expected a lease as it was given out, got {shown(lease)}")
     return found
+
+
+def as_lease(lease: AnyLease) -> Lease:
+    """The lease by itself."""
+    return lease.lease if isinstance(lease, LeasedMessage) else lease
 
 
 def _quoted(text: str) -> str:

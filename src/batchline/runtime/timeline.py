@@ -10,6 +10,7 @@ from batchline.core.attendance import BrokerHealth, Subscription
 from batchline.core.future_load import Counts, Load, Range
 from batchline.core.message import (
     LATEST_MS,
+    AnyLease,
     Lease,
     LeasedMessage,
     Message,
@@ -17,6 +18,7 @@ from batchline.core.message import (
     NewMessage,
     Outcome,
     Upcoming,
+    as_lease,
     check_at,
     check_id,
     check_leases,
@@ -271,9 +273,9 @@ class Timeline:
 
         return self._change(4, lease)
 
-    def extend(self, leases: Lease | Iterable[Lease], duration: timedelta | None = None) -> list[Outcome]:
+    def extend(self, leases: AnyLease | Iterable[AnyLease], duration: timedelta | None = None) -> list[Outcome]:
         """Hold messages for so long from now on; each outcome has the lease that is valid from then on."""
-        wanted = check_leases(leases)
+        wanted = [as_lease(lease) for lease in check_leases(leases)]
         self._check_clock()
 
         def extend(rows: Rows, when: When, part: Sequence[Lease]) -> list[Outcome]:
@@ -284,10 +286,10 @@ class Timeline:
         return self._change_parts(wanted, extend)
 
     def release(
-        self, leases: Lease | Iterable[Lease], at: datetime | int | None = None, *, reason: object = ""
+        self, leases: AnyLease | Iterable[AnyLease], at: datetime | int | None = None, *, reason: object = ""
     ) -> list[Outcome]:
         """Give messages back, to be offered again at a moment, or at once. The reason is kept in their history."""
-        wanted = check_leases(leases)
+        wanted = [as_lease(lease) for lease in check_leases(leases)]
         self._check_clock()
         why = reason_text(reason)
         at_ms = 0 if at is None else check_at("the moment of a release", at)
@@ -297,12 +299,15 @@ class Timeline:
 
         return self._change_parts(wanted, release)
 
-    def done(self, leases: Lease | Iterable[Lease]) -> list[Outcome]:
-        """Finish messages: they are gone. Repeating it is a success; a lease that ended before is `lost`."""
+    def done(self, leases: AnyLease | Iterable[AnyLease]) -> list[Outcome]:
+        """Finish messages, by their leases or themselves: they are gone. Repeating it is a success.
+
+        A lease that ended before is `lost`, unless the message is gone anyway.
+        """
         wanted = check_leases(leases)
         self._check_clock()
 
-        def finish(rows: Rows, when: When, part: Sequence[Lease]) -> list[Outcome]:
+        def finish(rows: Rows, when: When, part: Sequence[AnyLease]) -> list[Outcome]:
             return done_leases(rows, part, when.now_ms, when.numbers)
 
         return self._change_parts(wanted, finish)

@@ -142,7 +142,7 @@ def _held(timeline: Timeline, part: Part, note: Note) -> list[LeasedMessage]:
     """What a holder still has; the moments are those of the note, for a lease has moved the messages to its end."""
     held = timeline.my_leases(note.holder, topic=part.topic)
     places = (((message.lease.bundle, message.lease.place), message) for message in held)
-    return [message._replace(at_ms=note.due_ms[place]) for place, message in places if place in note.due_ms]
+    return [_due_at(message, note.due_ms[place]) for place, message in places if place in note.due_ms]
 
 
 # --- notes ------------------------------------------------------------------------------------------------------------
@@ -183,3 +183,7 @@ def _note_body(holder: str, leased: list[LeasedMessage]) -> bytes:
         stream.write_batch(batch)
     body: bytes = buffer.getvalue().to_pybytes()
     return body
+
+
+def _due_at(message: LeasedMessage, at_ms: int) -> LeasedMessage:
+    return message._replace(held=message.held._replace(at_ms=at_ms))

@@ -7,7 +7,18 @@ from typing import Final
 
 from batchline.core.bundle import Bundle, narrowed
 from batchline.core.item_group import indexes_of
-from batchline.core.message import Lease, LeasedMessage, Outcome, OutcomeWord, Upcoming, bucket_of, moment_ms
+from batchline.core.message import (
+    AnyLease,
+    Held,
+    Lease,
+    LeasedMessage,
+    Outcome,
+    OutcomeWord,
+    Upcoming,
+    as_lease,
+    bucket_of,
+    moment_ms,
+)
 from batchline.core.spot import Spot, mask_of, segment_of, segments_of
 from batchline.core.topic import Topic, span_ms
 from batchline.stores.line import LineChanges
@@ -29,6 +40,9 @@ __all__ = [
 
 #: Spots that are asked for first, whatever the limit: most have many messages, and then a few are enough.
 FIRST_SPOTS: Final = 8
+
+#: Bundle, spot, version and consumer.
+Group = tuple[int, int, int, str]
 
 
 @dataclass(slots=True)
@@ -142,13 +156,10 @@ def _take(leasing: Leasing, line: LineChanges, spot: Spot, bundle: Bundle, mask:
     leasing.found += _leased_messages(leasing.topic.name, leased, bundle, spot.at_ms)
 
 
-def _leased_messages(topic: str, spot: Spot, bundle: Bundle, at_ms: int) -> Iterator[LeasedMessage]:
-    ids, bodies, attempts, owner = bundle.all_ids(), bundle.bodies, spot.attempts, bundle.owner
-    version, consumer, until_ms, number, key = spot.version, spot.consumer or "", spot.at_ms, spot.bundle, spot.number
-    for place in indexes_of(spot.bits):
-        id = ids[place]
-        lease = Lease(topic, id, version, consumer, until_ms, number, key, place)
-        yield LeasedMessage(id, bodies[place], lease, attempts, owner, at_ms)
+def _leased_messages(topic: str, spot: Spot, bundle: Bundle, at_ms: int) -> list[LeasedMessage]:
+    lease = (spot.version, spot.consumer or "", spot.at_ms, spot.bundle, spot.number)
+    held = Held(topic, *lease, spot.attempts, bundle.owner, at_ms, bundle.all_ids(), bundle.bodies)
+    return [LeasedMessage(held, place) for place in indexes_of(spot.bits)]
 
 
 def _dead_letter(rows: TimelineRows, topic: Topic) -> Topic | None:
@@ -296,16 +307,17 @@ def _lost(leases: Sequence[Lease], outcomes: Sequence[Outcome]) -> dict[int, Lea
     return {index: leases[index] for index, outcome in enumerate(outcomes) if outcome.outcome == "lost"}
 
 
-def done_leases(rows: TimelineRows, leases: Sequence[Lease], now_ms: int, numbers: Iterator[int]) -> list[Outcome]:
+def done_leases(rows: TimelineRows, given: Sequence[AnyLease], now_ms: int, numbers: Iterator[int]) -> list[Outcome]:
     """Finish messages. What is gone already is done; what somebody else may have is not."""
-    groups = _groups(leases)
+    groups = _groups(given)
     whole = [
-        WholeSpot(*group[:3], mask_of([leases[index].place for index in indexes]), group[3])
+        WholeSpot(*group[:3], mask_of([given[index].place for index in indexes]), group[3])
         for group, indexes in groups.items()
     ]
     if rows.end_spots(whole, now_ms) == len(whole):
-        return [Outcome(lease.id, "done") for lease in leases]
+        return [Outcome(lease.id, "done") for lease in given]
     # Those that were whole are gone by now, which is as good as done.
+    leases = [as_lease(lease) for lease in given]
     held = _Held(rows, leases, now_ms)
     line = LineChanges(numbers)
 
@@ -349,15 +361,21 @@ class _Held:
         return outcomes
 
 
-def _groups(leases: Sequence[Lease]) -> dict[tuple[int, int, int, str], list[int]]:
+def _groups(leases: Sequence[AnyLease]) -> dict[Group, list[int]]:
     """The indexes of leases by bundle, spot, version and consumer."""
-    groups: dict[tuple[int, int, int, str], list[int]] = {}
-    for index, (_, _, version, consumer, _, bundle, spot, _) in enumerate(leases):
-        group = (bundle, spot, version, consumer)
-        if group in groups:
-            groups[group].append(index)
+    groups: dict[Group, list[int]] = {}
+    last, indexes = None, []
+    for index, lease in enumerate(leases):
+        if isinstance(lease, LeasedMessage):
+            held = lease[0]
+            if held is last:  # leased together, and mostly finished together
+                indexes.append(index)
+                continue
+            last, group = held, (held.bundle, held.spot, held.version, held.consumer)
         else:
-            groups[group] = [index]
+            last, group = None, (lease.bundle, lease.spot, lease.version, lease.consumer)
+        indexes = groups.setdefault(group, [])
+        indexes.append(index)
     return groups
 
 

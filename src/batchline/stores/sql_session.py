@@ -29,8 +29,11 @@ class SqlSession:
     def _send(self, sql: str, parameters: dict[str, Any]) -> None:
         self._cursor.execute(sql, {name: self.parameter(value) for name, value in parameters.items()})
 
+    def _text(self, query: str) -> str:
+        return " ".join(self._queries[name] for name in query.split())
+
     def _execute(self, query: str, parameters: dict[str, Any]) -> None:
-        self._send(" ".join(self._queries[name] for name in query.split()), parameters)
+        self._send(self._text(query), parameters)
 
     def rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows it selects."""
@@ -49,9 +52,10 @@ class SqlSession:
         Each is limited by itself: no database reads the beginnings of several ranges of an index in one query. The
         query `order` is how all of them together are ordered and limited.
         """
-        text = f"SELECT * FROM ({self._queries[query]}) AS of_{{segment}}"  # noqa: S608 - a query of ours
+        # In few characters: psycopg reads a long text again each time.
+        text = " ".join(f"SELECT * FROM ({self._text(query)}) AS s{{segment}}".split())  # noqa: S608 - a query of ours
         parts = " UNION ALL ".join(text.format(segment=segment) for segment in segments)
-        self._send(f"{parts} {self._queries[order]}" if order else parts, parameters)
+        self._send(f"{parts} {self._text(order)}", parameters)
         return list(self._cursor.fetchall())
 
     def records(self, query: str, **parameters: Any) -> list[dict[str, Any]]:

@@ -15,7 +15,17 @@ from batchline.errors import StoreError
 from batchline.stores.connections import Busy
 from batchline.stores.sql_session import SqlSession
 from batchline.stores.sql_tracker import signed
-from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, Due, Key, SpotChange, Stretch, TriedSpot, WholeSpot
+from batchline.stores.timeline_rows import (
+    BEFORE_ALL,
+    BrokerRow,
+    ConsumerRow,
+    Due,
+    Key,
+    SpotChange,
+    Stretch,
+    TriedSpot,
+    WholeSpot,
+)
 
 __all__ = ["SqlTimelineRows"]
 
@@ -155,21 +165,20 @@ class SqlTimelineRows:
 
     def due(self, stretch: Stretch, after: Due, limit: int) -> list[Due]:
         """Spots on a stretch of the line, oldest first, from after one of them on."""
-        found = self._session.rows_of_each(
-            "due_in_segment",
-            stretch.segments,
-            "due_order",
-            topic=stretch.topic,
-            from_ms=max(stretch.from_ms, after.at_ms),
-            to_ms=stretch.to_ms,
-            after_ms=after.at_ms,
-            after_turn=after.turn,
-            after_bundle=after.bundle,
-            after_number=after.number,
-            low_bucket=stretch.buckets.start,
-            high_bucket=stretch.buckets.stop - 1,
-            limit=limit,
-        )
+        values: dict[str, Any] = {
+            "topic": stretch.topic,
+            "from_ms": max(stretch.from_ms, after.at_ms),
+            "to_ms": stretch.to_ms,
+            "low_bucket": stretch.buckets.start,
+            "high_bucket": stretch.buckets.stop - 1,
+            "limit": limit,
+        }
+        query = "due_in_segment due_order"
+        if after is not BEFORE_ALL:
+            query = "due_in_segment due_after due_order"
+            values |= {"after_ms": after.at_ms, "after_turn": after.turn}
+            values |= {"after_bundle": after.bundle, "after_number": after.number}
+        found = self._session.rows_of_each(query, stretch.segments, "due_order", **values)
         return [Due(*row) for row in found]
 
     def hold_due(self, keys: Sequence[Key], now_ms: int) -> list[Spot]:

@@ -35,18 +35,19 @@ SELECT number FROM batchline_producer_groups WHERE name = :name;
 SELECT number FROM batchline_bundles
 WHERE producer_group = :producer_group AND number >= :from_number ORDER BY number LIMIT :limit;
 
--- due_in_segment: Spots on a stretch of one segment of the line, oldest first.
+-- due_in_segment: Spots on a stretch of one segment of the line.
 SELECT at_ms, turn, bundle, number, size
 FROM batchline_spots
 WHERE topic = :topic AND segment = {segment} AND at_ms >= :from_ms AND at_ms <= :to_ms
-    AND (
-        at_ms > :after_ms OR turn > :after_turn
-        OR (turn = :after_turn AND (bundle > :after_bundle OR (bundle = :after_bundle AND number > :after_number)))
-    )
-    AND high_bucket >= :low_bucket AND low_bucket <= :high_bucket
-ORDER BY at_ms, turn, bundle, number LIMIT :limit;
+    AND high_bucket >= :low_bucket AND low_bucket <= :high_bucket;
 
--- due_order: Of all segments together, oldest first.
+-- due_after: Those after one of them.
+AND (
+    at_ms > :after_ms OR turn > :after_turn
+    OR (turn = :after_turn AND (bundle > :after_bundle OR (bundle = :after_bundle AND number > :after_number)))
+);
+
+-- due_order: Oldest first.
 ORDER BY at_ms, turn, bundle, number LIMIT :limit;
 
 -- leased_spots: What a consumer holds.
