@@ -28,7 +28,8 @@
     │   ├── TopicExists           there is one of this name, with other rules
     │   ├── TopicDeleted          it is being deleted, and takes nothing any more
     │   ├── UnknownMessage        there is none of this id on the topic
-    │   └── ForeignMessage        it is neither yours nor leased to you
+    │   ├── ForeignMessage        it is neither yours nor leased to you
+    │   └── RefusedMessage        rows that a topic does not take as messages; the others are on it
     ├── Degraded              this broker's clock is off: it answers, and changes nothing
     ├── StoreError            what keeps state, and its troubles
     │   ├── StoreUnavailable      it does not answer; the call can be repeated, unless an estimate counts
@@ -66,6 +67,7 @@ __all__ = [
     "MalformedItem",
     "MalformedLease",
     "MissingExtra",
+    "RefusedMessage",
     "SchemaMismatch",
     "StoreError",
     "StoreUnavailable",
@@ -200,6 +202,10 @@ class UnknownMessage(TopicRefused):
 
 class ForeignMessage(TopicRefused):
     """The message is neither yours nor leased to you."""
+
+
+class RefusedMessage(TopicRefused):
+    """The topic does not take these messages; others that were written with them are on it."""
 
 
 class Degraded(BatchlineError):

@@ -2,7 +2,7 @@
 
 import os
 
-from tests.benchmarks import batcher, estimates, lanes, packer, spark_batch, spark_streaming, tracker
+from tests.benchmarks import batcher, estimates, lanes, packer, spark_batch, spark_streaming, timeline, tracker
 
 if __name__ == "__main__":
     rows = int(os.environ.get("ROWS", "1000000"))
@@ -10,6 +10,7 @@ if __name__ == "__main__":
     packer.run(rows).show()
     lanes.run(max(100, rows // 100)).show()
     tracker.run([size * rows // 1_000_000 for size in tracker.SIZES]).show()
+    timeline.run([size * rows // 1_000_000 for size in timeline.SIZES]).show()
     estimates.run(max(1_000, rows // 100)).show()
     # Spark's figures mean something only where its jobs run for longer than they take to start.
     rows = int(os.environ.get("ROWS", spark_batch.ROWS))

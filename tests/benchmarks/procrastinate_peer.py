@@ -8,6 +8,7 @@ import asyncio
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from queue import LifoQueue
 from typing import Any
 
@@ -39,6 +40,12 @@ class Worker:
         """Defer a batch; arguments are JSON, which has no bytes."""
         arguments: list[dict[str, Any]] = [{"body": b64encode(body).decode()} for body in bodies]
         await self._handle.batch_defer_async(*arguments)
+
+    async def create_at(self, moments_ms: Sequence[int]) -> None:
+        """Defer one by one, each with a moment."""
+        for ms in moments_ms:
+            due = datetime.fromtimestamp(ms / 1000, UTC)
+            await self._handle.configure(schedule_at=due).defer_async(body="x" * 100)
 
     async def lease(self, limit: int) -> list[Job]:
         """Fetch jobs until there are so many, or none is left."""
@@ -81,6 +88,11 @@ class Procrastinate:
         """Defer a batch."""
         with self._worker() as (runner, worker):
             runner.run(worker.create(bodies))
+
+    def create_at(self, moments_ms: Sequence[int]) -> None:
+        """Defer one by one."""
+        with self._worker() as (runner, worker):
+            runner.run(worker.create_at(moments_ms))
 
     def preload(self, count: int) -> None:
         """Insert into its table without its triggers: two notifications and two events a row, of no use to a lease."""

@@ -34,6 +34,9 @@ class Queue(Protocol):
     def create(self, bodies: Sequence[bytes]) -> None:
         """Create messages that are due at once."""
 
+    def create_at(self, moments_ms: Sequence[int]) -> None:
+        """Create messages that are due at these moments, in their order."""
+
     def preload(self, count: int) -> None:
         """Let the server make messages that wait, due at random moments of the next year, but not in its first hour."""
 
@@ -63,6 +66,12 @@ class Pgmq(OnCursors):
         messages = [f'"{b64encode(body).decode()}"' for body in bodies]
         with self._cursor() as cursor:
             cursor.execute("SELECT pgmq.send_batch('bench', %s::jsonb[])", [messages])
+
+    def create_at(self, moments_ms: Sequence[int]) -> None:
+        """Send one by one, each with a moment."""
+        send = "SELECT pgmq.send('bench', to_jsonb(repeat('x', 100)), to_timestamp(%s / 1000.0))"
+        with self._cursor() as cursor:
+            cursor.executemany(send, [(ms,) for ms in moments_ms])
 
     def preload(self, count: int) -> None:
         """Insert into its table: it has no call for messages of different moments."""

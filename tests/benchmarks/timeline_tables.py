@@ -73,11 +73,14 @@ class Table(OnCursors):
     now: ClassVar[str]
     some_time: ClassVar[str]
     drop_index: ClassVar[str] = "DROP INDEX peer_due"
+    mark: ClassVar[str] = "%s"
 
     def __init__(self, url: str):
         super().__init__(url)
         message = f"id {self.id_type}, due bigint NOT NULL, body {self.body_type} NOT NULL"
-        self._sql(f"CREATE TABLE peer_messages ({message}, attempts integer NOT NULL DEFAULT 0, locked_by bigint)")
+        # Unless it is there: then this is one of several processes.
+        columns = f"{message}, attempts integer NOT NULL DEFAULT 0, locked_by bigint"
+        self._sql(f"CREATE TABLE IF NOT EXISTS peer_messages ({columns})")
         self._index()
         with self._cursor() as cursor:
             cursor.execute(f"SELECT {self.now}")
@@ -98,8 +101,20 @@ class Table(OnCursors):
         self._index()
         settle(self._url)
 
+    def create_at(self, moments_ms: Sequence[int]) -> None:
+        """Insert rows."""
+        with self._cursor() as cursor:
+            insert = f"INSERT INTO peer_messages (due, body) VALUES ({self.mark}, {self.mark})"
+            cursor.executemany(insert, [(ms, WAITING_BODY.encode()) for ms in moments_ms])
+
+    def count(self) -> int:
+        """Count all rows."""
+        with self._cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM peer_messages")
+            return int(cursor.fetchone()[0])
+
     def _index(self) -> None:
-        self._sql("CREATE INDEX peer_due ON peer_messages (due)")
+        self._sql("CREATE INDEX IF NOT EXISTS peer_due ON peer_messages (due)")
 
     def _with_moments(self, bodies: Sequence[bytes]) -> list[tuple[int, bytes]]:
         return [(next(self._moments), body) for body in bodies]
@@ -107,8 +122,8 @@ class Table(OnCursors):
     def _due(self, columns: str, limit: int) -> str:
         return f"SELECT {columns} FROM peer_messages WHERE due <= {self.now} ORDER BY due LIMIT {limit}"
 
-    def _lease(self, which: str, mark: str = "%s") -> str:
-        changes = f"due = {self.now} + {LEASE_MS}, attempts = attempts + 1, locked_by = {mark}"
+    def _lease(self, which: str) -> str:
+        changes = f"due = {self.now} + {LEASE_MS}, attempts = attempts + 1, locked_by = {self.mark}"
         return f"UPDATE peer_messages SET {changes} WHERE id {which}"
 
 
@@ -117,7 +132,7 @@ class PostgreSQLTable(Table):
 
     id_type = "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
     body_type = "bytea"
-    now = "(extract(epoch FROM now()) * 1000)::bigint"
+    now = "floor(extract(epoch FROM now()) * 1000)::bigint"
     some_time = f"(random() * {YEAR_MS - HOUR_MS})::bigint"
 
     def connect(self) -> Any:
@@ -211,6 +226,7 @@ class SQLiteTable(Table):
     body_type = "blob"
     now = "CAST((julianday('now') - 2440587.5) * 86400000 AS integer)"
     some_time = f"(random() & 0x7fffffffffffffff) % {YEAR_MS - HOUR_MS}"
+    mark = "?"
 
     def __init__(self, url: str):
         self._turn = threading.Lock()
@@ -239,9 +255,7 @@ class SQLiteTable(Table):
     def lease(self, limit: int) -> Sequence[int]:
         """Move what is due into the future; one statement, so it begins as a writer without being told."""
         with self._turn, self._cursor() as cursor:
-            cursor.execute(
-                self._lease(f"IN ({self._due('id', limit)}) RETURNING id, body", "?"), [threading.get_ident()]
-            )
+            cursor.execute(self._lease(f"IN ({self._due('id', limit)}) RETURNING id, body"), [threading.get_ident()])
             return [id for id, _body in cursor.fetchall()]
 
     def done(self, tokens: Sequence[int]) -> int:

@@ -1,4 +1,4 @@
-"""Fresh databases for the tracker's benchmark, and how many bytes tables take in them, indexes included."""
+"""Fresh databases for the benchmarks of stages 3 and 4, and how many bytes tables take, indexes included."""
 
 import sqlite3
 import tempfile
@@ -22,7 +22,7 @@ def fresh(database: str) -> Iterator[str]:
     """Yield the URL of an empty database that is dropped at the end."""
     if database == "SQLite":
         with tempfile.TemporaryDirectory(prefix="batchline-bench-") as home:
-            yield f"sqlite:///{home}/tracker.db"
+            yield f"sqlite:///{home}/bench.db"
     elif database == "PostgreSQL":
         with fresh_postgresql(ask("postgresql")) as url:
             yield url
@@ -62,7 +62,7 @@ def _postgresql(url: str) -> int:
         connection.execute("VACUUM (ANALYZE)")
         tables = connection.execute(
             "SELECT sum(pg_total_relation_size(oid)) FROM pg_class "
-            "WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+            "WHERE relkind = 'r' AND relnamespace::regnamespace::text NOT IN ('pg_catalog', 'information_schema')"
         ).fetchone()
     assert tables is not None
     return int(tables[0])

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from batchline import ExpiryRules, Tracker, open_store
 from batchline.cli import fanout as commands
 from batchline.cli import screen
 from tests.cli.conftest import Call, Said
+from tests.cli.conftest import on_terminal as terminal
 
 NAMES = ("open", "add", "seal", "ack", "fail", "status", "list", "pending", "failed", "expire")
 Ask = Callable[..., Any]
@@ -64,20 +64,7 @@ def run(*words: object, stdin: str | None = None) -> Said:
 
 def on_terminal(*words: object, columns: int = 100) -> str:
     """What a person sees, without the colours."""
-    controller, terminal = pty.openpty()
-    environment = os.environ | {"COLUMNS": str(columns), "TERM": "xterm-256color"}
-    command = [sys.executable, "-m", "batchline", "fanout", *map(str, words)]
-    process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment)
-    os.close(terminal)
-    seen = b""
-    try:
-        while piece := os.read(controller, 65_536):
-            seen += piece
-    except OSError:
-        pass  # Linux says so when the other end is closed
-    os.close(controller)
-    assert process.wait() == 0, seen
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode()).replace("\r\n", "\n")
+    return terminal("fanout", *words, columns=columns)
 
 
 # --- the story --------------------------------------------------------------------------------------------------------
@@ -447,3 +434,14 @@ def test_a_reader_that_has_seen_enough_is_no_error(fanout: Call) -> None:
 )
 def test_a_bar_shows_whatever_is_there(counts: tuple[int, ...], bar: str) -> None:
     assert screen.shares(zip(counts, "abc", ("red",) * 3, strict=True), 10).plain == bar
+
+
+def test_a_complete_fanout_puts_its_message_on_a_topic(
+    batchline: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BATCHLINE_STORE", f"sqlite:///{tmp_path}/own.db")
+    batchline("topic", "create", "reports")
+    assert batchline("fanout", "open", "nightly", "--on-complete", "reports", "--body", "all imported").code == 0
+    batchline("fanout", "seal", "nightly")
+    (line,) = batchline("lease", "reports").out.splitlines()
+    assert line.split("\t")[1:] == ["nightly", "1", "all imported"]

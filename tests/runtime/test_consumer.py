@@ -148,7 +148,7 @@ def test_a_handler_can_give_a_message_back_for_later(pace: Pace) -> None:
     scene.put(0)
     moments: list[float] = []
 
-    def handle(message: LeasedMessage) -> Later | None:
+    async def handle(message: LeasedMessage) -> Later | None:
         moments.append(pace.seconds)
         return Later(timedelta(minutes=7), "the receiver is down") if message.attempts == 1 else None
 

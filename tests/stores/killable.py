@@ -5,7 +5,7 @@ from typing import Any, Final
 from batchline.runtime.tracker import Tracker
 from batchline.stores.opening import open_store
 
-__all__ = ["ITEMS", "add_for_ever_uncommitted", "finish_fanouts", "finish_with_threads"]
+__all__ = ["ITEMS", "add_for_ever_uncommitted", "finish_fanouts", "finish_with_threads", "hold_leases"]
 
 #: Of each fanout.
 ITEMS: Final = 4
@@ -67,3 +67,22 @@ def finish_with_threads(url: str, fanout: str, threads: int, adds: int, gate: An
 
         gate.wait(60)
         end.send(sum(pool.map(run, range(threads))))
+
+
+def hold_leases(url: str, topic: str, now_us: int, end: Any) -> None:
+    """Lease all messages, finish the first, and stand in the midst of finishing the second until killed."""
+    from batchline.runtime.timeline import Timeline
+    from batchline.stores.leasing import done_leases
+
+    with open_store(url) as store:
+        timeline = Timeline(store, clock=lambda: now_us)
+        found = timeline.lease(topic, "worker", limit=100)
+        timeline.done(found[0].lease)
+        end.send([one.id for one in found])
+
+        def work(rows: Any) -> None:
+            done_leases(rows, [found[1].lease], now_us // 1_000, iter(range(1, 9)))
+            end.send("written")
+            end.recv()
+
+        store.transact(work)

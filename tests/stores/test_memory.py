@@ -7,7 +7,8 @@ import pytest
 
 from batchline import Tracker, open_store
 from batchline.core.item_group import slot_of
-from batchline.stores.memory import MemoryStore, Table
+from batchline.stores.memory import MemoryStore
+from batchline.stores.memory_tables import Table
 from batchline.stores.tracker_rows import Failure, Shard, TrackerRows
 
 

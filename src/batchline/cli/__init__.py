@@ -5,14 +5,16 @@ import sys
 import typer
 
 from batchline import __version__
-from batchline.cli import batch, demo, explain, fanout, migrate, sample, screen
+from batchline.cli import batch, consume, demo, explain, fanout, load, migrate, produce, sample, screen, tidy, topic
 from batchline.errors import BatchlineError
 
 __all__ = ["app", "main"]
 
+TIMELINE = "The timeline"
+
 app = typer.Typer(
     name="batchline",
-    help="Deterministic batches of timestamped measurements, and the certainty that all of them are done.",
+    help="Deterministic batches of timestamped measurements, each at its moment, and the certainty that all are done.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -33,6 +35,14 @@ app.command("explain")(explain.explain)
 app.command("demo")(demo.demo)
 app.add_typer(fanout.app)
 app.command("migrate")(migrate.migrate)
+app.command("tidy")(tidy.tidy)
+app.add_typer(topic.app, rich_help_panel=TIMELINE)
+for command in (
+    *(produce.put, produce.move, produce.cancel, produce.message, produce.messages),
+    *(consume.lease, consume.extend, consume.release, consume.done, consume.leases),
+    load.load,
+):
+    app.command(command.__name__, rich_help_panel=TIMELINE)(command)
 
 
 def main() -> None:

@@ -42,6 +42,7 @@ from batchline.core.ack import AckOutcome, Item, ItemError
 from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.fanout import State
 from batchline.core.item_group import GROUP_SIZE, ItemGroup, full_mask
+from batchline.core.on_complete import OnComplete
 from batchline.errors import BatchlineError
 from batchline.runtime.tracker import ExpireOutcome, Tracker
 
@@ -76,6 +77,11 @@ def open_(
     expire_unsealed: ExpireUnsealed = None,
     expire_sealed: ExpireSealed = None,
     tombstone: Tombstone = None,
+    on_complete: Annotated[
+        str | None,
+        typer.Option("--on-complete", help="Put a message on this topic when it is complete.", metavar="TOPIC"),
+    ] = None,
+    body: Annotated[str, typer.Option("--body", help="What that message says.", metavar="TEXT")] = "",
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
@@ -88,13 +94,17 @@ def open_(
       batchline fanout open import-2026 --label job=import
       batchline fanout open import-2026-shop-7 --parent import-2026
       batchline fanout open nightly --tolerate 5 --expire-sealed 3d
+      batchline fanout open nightly --on-complete reports --body "all imported"
       id=$(batchline fanout open --tolerate any)
     """
     spans = {"unsealed": expire_unsealed, "sealed": expire_sealed, "tombstone": tombstone}
     rules = ExpiryRules(**{name: span for name, span in spans.items() if span is not None})
     labels, most = options.labels_of(label), options.tolerated(tolerate)
+    message = None if on_complete is None else OnComplete(on_complete, body.encode(errors="surrogateescape"))
     with open_or_make(store) as opened:
-        status = Tracker(opened).open(id, labels=labels, parent=parent, tolerate=most, expiry=rules)
+        status = Tracker(opened).open(
+            id, labels=labels, parent=parent, tolerate=most, expiry=rules, on_complete=message
+        )
     if json:
         screen.say_json(asdict(status))
     elif screen.out.is_terminal:
@@ -333,7 +343,7 @@ def list_(
         screen.say_lines(map(fanout_row, page.fanouts))
     elif page.fanouts:
         screen.out.print(fanout_table(page.fanouts, screen.out.width), highlight=False)
-    _say_rest(bool(page.fanouts), "no such fanout", page.next, json)
+    screen.say_rest(bool(page.fanouts), "no such fanout", page.next, json)
 
 
 @app.command()
@@ -355,7 +365,7 @@ def pending(
         screen.say_json({"fanout": id, "items": ids, "next": more})
     else:
         screen.say_lines(ids)
-    _say_rest(bool(ids), "nothing is pending", more, json)
+    screen.say_rest(bool(ids), "nothing is pending", more, json)
 
 
 @app.command()
@@ -380,17 +390,7 @@ def failed(
         screen.say_lines(f"{item.id}\t{screen.one_line(item.reason)}" for item in items)
     elif items:
         screen.out.print(failed_table(items), highlight=False)
-    _say_rest(bool(items), "nothing has failed", more, json)
-
-
-def _say_rest(found: bool, nothing: str, after: object, json: bool) -> None:
-    """Beside the results: that there are none, or how to go on."""
-    if json:
-        return
-    if not found:
-        screen.err.print(f"[dim]{nothing}[/]", highlight=False)
-    elif after is not None:
-        screen.err.print(f"[dim]more with --after {screen.plain(str(after))}[/]", highlight=False, soft_wrap=True)
+    screen.say_rest(bool(items), "nothing has failed", more, json)
 
 
 # --- give up ----------------------------------------------------------------------------------------------------------

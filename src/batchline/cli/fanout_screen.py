@@ -1,7 +1,6 @@
 """Fanouts as a person sees them: a panel for one, a table for many, a sentence for what has ended."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -12,8 +11,6 @@ from rich.text import Text
 from batchline.cli import screen
 from batchline.core.fanout import FailedItem, FanoutStatus
 from batchline.core.item_group import ItemGroup
-from batchline.core.moment import moment_of
-from batchline.runtime.clock import now_us
 
 __all__ = ["ended_text", "failed_table", "fanout_row", "fanout_table", "group_table", "items_text", "status_panel"]
 
@@ -23,7 +20,6 @@ ACKED, FAILED, PENDING = ("█", "green"), ("▚", "red"), ("░", "dim")
 WIDEST: Final = 100
 #: Groups that a terminal shows one by one.
 SHOWN: Final = 8
-UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def items_text(count: int) -> str:
@@ -102,10 +98,10 @@ def _facts(status: FanoutStatus) -> Table:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name in ("opened", "sealed", "completed", "failed", "expired"):
-        moment: datetime | None = getattr(status, f"{name}_at")
+        moment = getattr(status, f"{name}_at")
         if moment is not None:
-            table.add_row(name, _moment_text(moment))
-    table.add_row("last active", _moment_text(status.last_activity_at))
+            table.add_row(name, screen.moment_text(moment))
+    table.add_row("last active", screen.moment_text(status.last_activity_at))
     table.add_row("tolerates", _tolerates(status))
     if status.parent is not None:
         table.add_row("parent", Text(status.parent))
@@ -124,17 +120,6 @@ def _labels(status: FanoutStatus) -> str:
     return " ".join(f"{name}={value}" for name, value in status.labels.items())
 
 
-def _moment_text(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC [dim]· {_age(moment)} ago[/]"
-
-
-def _age(moment: datetime) -> str:
-    """How long ago, in the largest unit."""
-    seconds = max(0, (moment_of(now_us()) - moment) // timedelta(seconds=1))
-    size, unit = next((pair for pair in UNITS if seconds >= pair[0]), UNITS[-1])
-    return f"{seconds // size} {unit}"
-
-
 # --- many -------------------------------------------------------------------------------------------------------------
 
 
@@ -151,7 +136,7 @@ def fanout_table(statuses: Iterable[FanoutStatus], width: int) -> Table:
     if widest:
         table.add_column("labels", overflow="ellipsis", no_wrap=True, max_width=30)
     for status in statuses:
-        counts = (f"{status.total:,}", _failed_text(status), f"{status.pending:,}", f"{_age(status.opened_at)} ago")
+        counts = (f"{status.total:,}", _failed_text(status), f"{status.pending:,}", screen.when(status.opened_at))
         table.add_row(
             Text(status.id),
             f"[{COLOURS[status.state]}]{status.state}[/]",
@@ -180,7 +165,7 @@ def failed_table(items: Sequence[FailedItem]) -> Table:
     table.add_column("item", overflow="fold")
     table.add_column("reason", overflow="fold", style="red")
     for item in items:
-        table.add_row(f"{_age(item.failed_at)} ago", Text(item.id), Text(screen.one_line(item.reason)))
+        table.add_row(screen.when(item.failed_at), Text(item.id), Text(screen.one_line(item.reason)))
     return table
 
 

@@ -63,6 +63,8 @@ def read_span(text: str | timedelta) -> timedelta:
         return text
     try:
         return span_of(text)
+    except OverflowError as error:
+        raise typer.BadParameter(f"expected a span that a calendar holds, got {text!r}") from error
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 
@@ -155,7 +157,7 @@ DEFAULT_STORE = "sqlite:///batchline.db"
 Store = Annotated[
     str,
     typer.Option(
-        "--store", help="Where fanouts are kept: sqlite, postgresql or mysql.", metavar="URL", envvar="BATCHLINE_STORE"
+        "--store", help="Where state is kept: sqlite, postgresql or mysql.", metavar="URL", envvar="BATCHLINE_STORE"
     ),
 ]
 FanoutId = Annotated[str, typer.Argument(metavar="ID", help="The id of the fanout.", show_default=False)]

@@ -6,8 +6,8 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from rich.bar import Bar
 from rich.console import Console
@@ -16,20 +16,32 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
+from batchline.core.moment import moment_of
+from batchline.runtime.clock import now_us
+
 __all__ = [
+    "age",
     "counts",
     "err",
     "forget_output",
+    "json_line",
     "live",
+    "moment_text",
     "one_line",
     "out",
     "plain",
     "say",
     "say_json",
+    "say_json_lines",
     "say_lines",
+    "say_rest",
     "shares",
     "steps",
+    "tell_lines",
+    "when",
 ]
+
+UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 class Screen(Console):
@@ -71,12 +83,20 @@ def say(text: str) -> None:
 
 def say_lines(lines: Iterable[str]) -> None:
     """Lines for a pipe, on standard output, as they are; any number of them."""
+    if not tell_lines(lines):
+        out.on_broken_pipe()
+
+
+def tell_lines(lines: Iterable[str]) -> bool:
+    """The same, of a command that has more to do: it goes on when nobody reads any more, which is told."""
     try:
         for line in lines:
             sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        out.on_broken_pipe()
+        forget_output()
+        return False
+    return True
 
 
 def say_json(data: Mapping[str, Any]) -> None:
@@ -84,10 +104,49 @@ def say_json(data: Mapping[str, Any]) -> None:
     say_lines([json.dumps(data, indent=2, default=_iso)])
 
 
+def say_json_lines(objects: Iterable[Mapping[str, Any]]) -> None:
+    """Data for a program, on standard output, an object a line."""
+    say_lines(map(json_line, objects))
+
+
+def json_line(data: Mapping[str, Any]) -> str:
+    """Data for a program, on one line."""
+    return json.dumps(data, default=_iso)
+
+
+def say_rest(found: bool, nothing: str, after: object, json: bool) -> None:
+    """Beside the results: that there are none, or how to go on."""
+    if json:
+        return
+    if not found:
+        err.print(f"[dim]{nothing}[/]", highlight=False)
+    elif after is not None:
+        err.print(f"[dim]more with --after {plain(str(after))}[/]", highlight=False, soft_wrap=True)
+
+
 def _iso(value: object) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
     raise TypeError(f"{value!r} has no form in JSON")
+
+
+def moment_text(moment: datetime) -> str:
+    """A moment, and how long ago it was or when it will be."""
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC [dim]· {when(moment)}[/]"
+
+
+def when(moment: datetime) -> str:
+    """`3 s ago`, `in 10 m`."""
+    ago = moment_of(now_us()) - moment
+    # What is left is rounded up: just after something was put an hour ahead, it is due in 1 h.
+    return f"in {age(-ago + timedelta(seconds=1, microseconds=-1))}" if ago < timedelta(0) else f"{age(ago)} ago"
+
+
+def age(span: timedelta) -> str:
+    """How long, in the largest unit."""
+    seconds = max(0, span // timedelta(seconds=1))
+    size, unit = next((pair for pair in UNITS if seconds >= pair[0]), UNITS[-1])
+    return f"{seconds // size} {unit}"
 
 
 def counts(title: str, rows: Mapping[str, int]) -> Table:

@@ -88,16 +88,17 @@ class Range:
 def cut_at_slices(span: Range) -> tuple[Range, list[Range]]:
     """A range as the whole slices in it, by number, and what is left at its ends, by moment."""
     first, last = -(-span.begin_ms // SLICE_MS), span.end_ms // SLICE_MS
-    if first >= last:
+    if first > last:
         return Range(0, 0), [] if span.is_empty() else [span]
     ends = [Range(span.begin_ms, first * SLICE_MS), Range(last * SLICE_MS, span.end_ms)]
     return Range(first, last), [end for end in ends if not end.is_empty()]
 
 
-def bin_edges(span: Range, bins: int) -> list[int]:
-    """Where bins begin and end: all as long as each other, but for the last; of whole slices, if they are that long.
+def bin_edges(span: Range, bins: int) -> tuple[list[int], int]:
+    """Where bins begin and end, and how long they are.
 
-    So there may be fewer of them than were asked for, and the first of whole slices is longer or shorter, too.
+    All but the last are as long as each other; if they are longer than slices, they are whole ones, so that there may
+    be fewer of them than were asked for, and the first may be shorter, too.
     """
     width = -(-(span.end_ms - span.begin_ms) // bins)
     begin = span.begin_ms
@@ -105,7 +106,7 @@ def bin_edges(span: Range, bins: int) -> list[int]:
         width = -(-width // SLICE_MS) * SLICE_MS
         begin -= begin % SLICE_MS
     inner = range(begin + width, span.end_ms, width)
-    return [span.begin_ms, *inner, span.end_ms]
+    return [span.begin_ms, *inner, span.end_ms], width
 
 
 def fill_bins(

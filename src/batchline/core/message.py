@@ -237,8 +237,8 @@ def check_at(what: str, at: object) -> int:
     """A moment in milliseconds, from a time with a zone or from a number of them."""
     if isinstance(at, datetime):
         try:
-            return max(ms_of(at), 0)
-        except ValueError as error:
+            return min(max(ms_of(at), 0), LATEST_MS)
+        except (ValueError, OverflowError) as error:
             raise InvalidMessage(f"{what}: {error}") from error
     if not isinstance(at, int) or isinstance(at, bool) or not 0 <= at <= LATEST_MS:
         raise InvalidMessage(

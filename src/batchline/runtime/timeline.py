@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from batchline.core.attendance import BrokerHealth, Subscription
 from batchline.core.future_load import Counts, Load, Range
@@ -65,6 +65,7 @@ T = TypeVar("T")
 MESSAGES_AT_ONCE: Final = 5_000
 BYTES_AT_ONCE: Final = 8 << 20
 MOST_LEASED: Final = 10_000
+MOST_VERSIONS: Final = (1 << 31) - 1
 LONGEST_PAGE: Final = 10_000
 MOST_BINS: Final = 10_000
 #: How long after its last heartbeat a consumer, or a broker, counts as there.
@@ -72,6 +73,14 @@ LIVE_FOR: Final = timedelta(seconds=30)
 MAX_DRIFT: Final = timedelta(seconds=1)
 #: How many times numbers that somebody else has taken are replaced by others.
 TRIES: Final = 100
+
+
+class When(NamedTuple):
+    """The moment of a call, the numbers it may use, and whether it may have been done before."""
+
+    now_ms: int
+    numbers: Iterator[int]
+    again: bool
 
 
 class Timeline:
@@ -166,15 +175,10 @@ class Timeline:
         checked = {check_id(id): check_at("the moment of a message", at) for id, at in moments.items()}
         self._check_clock()
 
-        def move(part: Sequence[tuple[str, int]]) -> list[Outcome]:
-            return self._change(
-                3 * len(part),
-                lambda rows, now_ms, numbers: move_messages(
-                    rows, live_topic(rows, topic), owner, dict(part), now_ms, numbers
-                ),
-            )
+        def move(rows: Rows, when: When, part: Sequence[tuple[str, int]]) -> list[Outcome]:
+            return move_messages(rows, live_topic(rows, topic), owner, dict(part), when.now_ms, when.numbers)
 
-        return [outcome for part in _parts(list(checked.items())) for outcome in move(part)]
+        return self._change_parts(list(checked.items()), move)
 
     def cancel(self, topic: str, ids: Iterable[str], *, producer_group: str) -> list[Outcome]:
         """Take messages of yours off the line; not while somebody has leased them."""
@@ -182,15 +186,10 @@ class Timeline:
         checked = [check_id(id) for id in _not_text(ids, "ids")]
         self._check_clock()
 
-        def cancel(part: Sequence[str]) -> list[Outcome]:
-            return self._change(
-                3 * len(part),
-                lambda rows, now_ms, numbers: cancel_messages(
-                    rows, known_topic(rows, topic), owner, part, now_ms, numbers
-                ),
-            )
+        def cancel(rows: Rows, when: When, part: Sequence[str]) -> list[Outcome]:
+            return cancel_messages(rows, known_topic(rows, topic), owner, part, when.now_ms, when.numbers)
 
-        return [outcome for part in _parts(checked) for outcome in cancel(part)]
+        return self._change_parts(checked, cancel)
 
     def read(self, topic: str, id: str, *, producer_group: str | None = None, lease: Lease | None = None) -> Message:
         """A message, its state and its history; for its owner, or for who holds its lease."""
@@ -198,6 +197,10 @@ class Timeline:
         check_id(id)
         if (producer_group is None) == (lease is None):
             raise InvalidInput("read takes the producer group that owns the message, or the lease of who holds it")
+        if producer_group is not None:
+            check_name("the producer group", producer_group)
+        if lease is not None:
+            check_leases([lease])
         now_ms = self.now_ms()
         return self._store.read(
             lambda rows: read_message(rows, known_topic(rows, topic), id, producer_group, lease, now_ms)
@@ -233,13 +236,13 @@ class Timeline:
         _check_number("limit", limit, MOST_LEASED)
         self._check_clock()
 
-        def lease(rows: Rows, now_ms: int, numbers: Iterator[int]) -> list[LeasedMessage]:
-            found = live_topic(rows, topic)
+        def lease(rows: Rows, when: When) -> list[LeasedMessage]:
+            found, now_ms = live_topic(rows, topic), when.now_ms
             share = self._share(found, consumer, now_ms) if buckets is None else _check_buckets(buckets, found)
             until_ms = now_ms + found.lease_ms(duration)
             if not share:
                 return []
-            return lease_messages(rows, Leasing(found, consumer, share, limit, until_ms, now_ms), numbers)
+            return lease_messages(rows, Leasing(found, consumer, share, limit, until_ms, now_ms), when.numbers)
 
         return self._change(4 * limit + 1024, lease)
 
@@ -250,13 +253,14 @@ class Timeline:
         check_name("the name of a topic", topic)
         check_name("the consumer", consumer)
         check_id(id)
+        _check_number("version", version, MOST_VERSIONS)
         self._check_clock()
 
-        def lease(rows: Rows, now_ms: int, numbers: Iterator[int]) -> LeasedMessage | None:
-            found = live_topic(rows, topic)
+        def lease(rows: Rows, when: When) -> LeasedMessage | None:
+            found, now_ms = live_topic(rows, topic), when.now_ms
             until_ms = now_ms + found.lease_ms(duration)
             leasing = Leasing(found, consumer, range(found.buckets), 1, until_ms, now_ms)
-            return lease_one_message(rows, leasing, id, version, numbers)
+            return lease_one_message(rows, leasing, id, version, when.numbers)
 
         return self._change(4, lease)
 
@@ -265,12 +269,12 @@ class Timeline:
         wanted = check_leases(leases)
         self._check_clock()
 
-        def extend(rows: Rows, now_ms: int, numbers: Iterator[int]) -> list[Outcome]:
-            names = dict.fromkeys(lease.topic for lease in wanted)
-            until = {name: now_ms + known_topic(rows, name).lease_ms(duration) for name in names}
-            return extend_leases(rows, wanted, until, now_ms, numbers)
+        def extend(rows: Rows, when: When, part: Sequence[Lease]) -> list[Outcome]:
+            topics = {lease.topic: rows.topic(lease.topic) for lease in part}
+            until = {name: when.now_ms + topic.lease_ms(duration) for name, topic in topics.items() if topic}
+            return extend_leases(rows, part, until, when.now_ms, when.numbers, again=when.again)
 
-        return self._change(2 * len(wanted), extend) if wanted else []
+        return self._change_parts(wanted, extend)
 
     def release(
         self, leases: Lease | Iterable[Lease], at: datetime | int | None = None, *, reason: object = ""
@@ -281,22 +285,26 @@ class Timeline:
         why = reason_text(reason)
         at_ms = 0 if at is None else check_at("the moment of a release", at)
 
-        def release(rows: Rows, now_ms: int, numbers: Iterator[int]) -> list[Outcome]:
-            return release_leases(rows, wanted, at_ms, why, now_ms, numbers)
+        def release(rows: Rows, when: When, part: Sequence[Lease]) -> list[Outcome]:
+            return release_leases(rows, part, at_ms, why, when.now_ms, when.numbers, again=when.again)
 
-        return self._change(3 * len(wanted), release) if wanted else []
+        return self._change_parts(wanted, release)
 
     def done(self, leases: Lease | Iterable[Lease]) -> list[Outcome]:
         """Finish messages: they are gone. Repeating it is a success; a lease that ended before is `lost`."""
         wanted = check_leases(leases)
         self._check_clock()
-        if not wanted:
-            return []
-        return self._change(2 * len(wanted), lambda rows, now_ms, numbers: done_leases(rows, wanted, now_ms, numbers))
+
+        def finish(rows: Rows, when: When, part: Sequence[Lease]) -> list[Outcome]:
+            return done_leases(rows, part, when.now_ms, when.numbers)
+
+        return self._change_parts(wanted, finish)
 
     def my_leases(self, consumer: str, *, topic: str | None = None) -> list[LeasedMessage]:
         """The messages that a consumer has leased and not finished, so that it goes on with them after a restart."""
         check_name("the consumer", consumer)
+        if topic is not None:
+            check_name("the name of a topic", topic)
         now_ms = self.now_ms()
 
         def held(rows: Rows) -> list[LeasedMessage]:
@@ -325,12 +333,14 @@ class Timeline:
 
     def next_due(self, topic: str, consumer: str) -> int | None:
         """When the next message in a consumer's buckets is, or was, due, in milliseconds; None if there is none."""
+        check_name("the name of a topic", topic)
+        check_name("the consumer", consumer)
         now_ms = self.now_ms()
 
         def look(rows: Rows) -> int | None:
             found = live_topic(rows, topic)
             share = self._share(found, consumer, now_ms)
-            return next_due_ms(rows, _stretch(found, share, LATEST_MS)) if share else None
+            return next_due_ms(rows, _stretch(found, share, LATEST_MS), found) if share else None
 
         return self._store.read(look)
 
@@ -365,9 +375,10 @@ class Timeline:
         """Say that a consumer is there, what its clock shows, and how fast it has been; answers its share."""
         check_name("the name of a topic", topic)
         check_name("the consumer", consumer)
+        _check_speed(messages_per_second)
         self._check_clock()
         now_ms = self.now_ms()
-        drift_ms = 0 if clock_ms is None else clock_ms - now_ms
+        drift_ms = 0 if clock_ms is None else check_at("the clock of a consumer", clock_ms) - now_ms
         row = ConsumerRow(consumer, now_ms, drift_ms, float(messages_per_second))
 
         def attend(rows: Rows) -> tuple[range, int]:
@@ -432,16 +443,32 @@ class Timeline:
         self._check_clock()
         return self._store.transact(work)
 
-    def _change(self, numbers: int, work: Callable[[Rows, int, Iterator[int]], T]) -> T:
+    def _change(self, numbers: int, work: Callable[[Rows, When], T]) -> T:
         """Do work at one moment, with fresh numbers; the same again should it be repeated."""
-        now_ms = self.now_ms()
+        now_ms, attempts = self.now_ms(), count()
         first = fresh_number(now_ms, numbers)
-        return self._store.transact(lambda rows: work(rows, now_ms, count(first)))
+        return self._store.transact(lambda rows: work(rows, When(now_ms, count(first), next(attempts) > 0)))
+
+    def _change_parts(
+        self, items: Sequence[T], work: Callable[[Rows, When, Sequence[T]], list[Outcome]]
+    ) -> list[Outcome]:
+        """Do work on items, so many in one transaction; the outcomes are in their order."""
+        outcomes: list[Outcome] = []
+        for begin in range(0, len(items), MESSAGES_AT_ONCE):
+            part = items[begin : begin + MESSAGES_AT_ONCE]
+
+            def work_on(rows: Rows, when: When, part: Sequence[T] = part) -> list[Outcome]:
+                return work(rows, when, part)
+
+            outcomes += self._change(3 * len(part), work_on)
+        return outcomes
 
     def _share(self, topic: Topic, consumer: str, now_ms: int) -> range:
         """The buckets of a consumer that has subscribed, or all of them."""
         buckets, seen_ms = self._shares.get((topic.name, consumer), (range(topic.buckets), now_ms))
-        return buckets if now_ms - seen_ms <= self._live_for_ms else range(topic.buckets)
+        # A topic of the same name that was made anew may have fewer.
+        fits = now_ms - seen_ms <= self._live_for_ms and buckets.stop <= topic.buckets
+        return buckets if fits else range(topic.buckets)
 
 
 def _stretch(topic: Topic, buckets: range, to_ms: int) -> Stretch:
@@ -459,11 +486,6 @@ def _cuts(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
         size += length
     if begin < len(sizes):
         yield begin, len(sizes)
-
-
-def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Pieces that one transaction takes on."""
-    return (items[begin:end] for begin, end in _cuts([0] * len(items)))
 
 
 def _not_text(values: Iterable[T], what: str) -> Iterable[T]:
@@ -485,6 +507,11 @@ def _check_buckets(buckets: object, topic: Topic) -> range:
 def _check_number(name: str, number: object, most: int) -> None:
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= most:
         raise InvalidCount(f"{name} must be a whole number from 1 to {most:,}, got {shown(number)}")
+
+
+def _check_speed(speed: object) -> None:
+    if not isinstance(speed, int | float) or isinstance(speed, bool) or not 0 <= speed < float("inf"):
+        raise InvalidCount(f"messages_per_second must be a number, 0 or above, got {shown(speed)}")
 
 
 def _after(cursor: object) -> tuple[int, int]:

@@ -1,5 +1,6 @@
-"""Stages 1 to 3 on Spark: functions on DataFrames, batch and streaming alike."""
+"""Stages 1 to 4 on Spark: functions on DataFrames, batch and streaming alike, and the timeline as a format."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,23 @@ from batchline.errors import InvalidInput
 from batchline.spark.session import session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from batchline.core.ack import AckOutcome
     from batchline.spark.following import Each, Following
     from batchline.stores import Store
 
-__all__ = ["ack", "assign_batches", "collect_batches", "follow", "pack_parcels", "session"]
+__all__ = [
+    "ack",
+    "assign_batches",
+    "collect_batches",
+    "done",
+    "follow",
+    "pack_parcels",
+    "register",
+    "release",
+    "session",
+]
 
 NO_SPAN = timedelta(0)
 A_SECOND = timedelta(seconds=1)
@@ -139,3 +150,37 @@ def ack(
     from batchline.spark.acking import ack_frame
 
     return ack_frame(df, store, item, fail, call_id)
+
+
+def done(df: "DataFrame", store: "Store | str", *, lease: str = "lease") -> Counter[str]:
+    """Finish the messages whose leases are in a column; runs, and counts: `done`, `lost`, `malformed`.
+
+    A lease that ended before is `lost`: its message is offered again. The executors open the store by its address.
+    """
+    from batchline.spark.leases import done_frame
+
+    return done_frame(df, store, lease)
+
+
+def release(
+    df: "DataFrame",
+    store: "Store | str",
+    *,
+    lease: str = "lease",
+    at: datetime | int | None = None,
+    reason: object = "",
+) -> Counter[str]:
+    """Give the messages whose leases are in a column back, at once or at a moment; runs, and counts as `done` does."""
+    from batchline.spark.leases import release_frame
+
+    return release_frame(df, store, lease, at, reason)
+
+
+def register(spark: "SparkSession") -> None:
+    """Make the format `batchline_timeline` known to a session that does not find it by itself.
+
+    Spark finds it where Batchline is installed for the driver's Python.
+    """
+    from batchline.spark.timeline_source import register_source
+
+    register_source(spark)

@@ -13,9 +13,10 @@ from batchline import errors
 from batchline.core.ack import AckOutcome, ItemError
 from batchline.core.item_group import ALL_BITS
 from batchline.core.name import reason_text
-from batchline.errors import BatchlineError, InvalidInput, InvalidStore
+from batchline.errors import BatchlineError, InvalidInput
 from batchline.runtime.tracker import Tracker
 from batchline.spark.frames import check_column, quoted
+from batchline.spark.store_address import store_address
 from batchline.stores import Store, open_store
 
 if TYPE_CHECKING:
@@ -42,19 +43,10 @@ def ack_frame(df: "DataFrame", store: Store | str, item: str, reason: object, ca
     if df.isStreaming:
         raise InvalidInput("ack takes a batch DataFrame: in a stream, call it in foreachBatch with a call_id per epoch")
     check_column(df, "item", item)
-    task = AckTask(_address(store), None if reason is None else reason_text(reason), call_id or secrets.token_hex(8))
+    task = AckTask(
+        store_address(store), None if reason is None else reason_text(reason), call_id or secrets.token_hex(8)
+    )
     return _outcome(_combined(df, item).mapInArrow(task.__call__, from_arrow_schema(TOLD)).collect())
-
-
-def _address(store: object) -> str:
-    """Open the store once, so that a wrong address, or an old schema, is answered before anything runs."""
-    address = store.address if isinstance(store, Store) else store
-    if not isinstance(address, str):
-        raise InvalidStore(f"expected a store or its address, got {store!r}")
-    if address.startswith("memory:"):
-        raise InvalidStore("the executors are processes of their own, which do not see memory://")
-    open_store(address).close()
-    return address
 
 
 def _combined(df: "DataFrame", item: str) -> "DataFrame":

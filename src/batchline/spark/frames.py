@@ -32,6 +32,7 @@ TIE = "batchline_tie"
 #: What a column of ours must be, and how that is called.
 KINDS: dict[str, tuple[Any, str]] = {
     "item": (types.StringType, "item ids"),
+    "lease": (types.StringType, "leases"),
     "key": (types.StringType, "strings"),
     "type": (types.StringType, "strings"),
     "event_time": (types.TimestampType, "timestamps with a time zone"),

@@ -8,6 +8,7 @@ from batchline.core.future_load import (
     bin_edges,
     cut_at_slices,
     fill_bins,
+    slice_of,
 )
 from batchline.core.topic import Topic
 from batchline.stores.timeline_rows import TimelineRows
@@ -31,7 +32,7 @@ def _free(rows: TimelineRows, topic: Topic, span: Range) -> int:
     if span.is_empty():
         return 0
     slices, ends = cut_at_slices(span)
-    whole = 0 if slices.is_empty() else sum(rows.tallies(topic.number, slices).values())
+    whole = 0 if slices.is_empty() else sum(rows.tallies(topic.number, slices, 0, slices.end_ms).values())
     return whole + sum(rows.count_spots(topic.number, end) for end in ends)
 
 
@@ -42,14 +43,16 @@ def _leased(rows: TimelineRows, topic: Topic, span: Range) -> int:
 def future_load(rows: TimelineRows, topic: Topic, span: Range, bins: int, since_ms: int) -> Load:
     """How many messages wait, over a range of the future, beside what the consumers have shown they can take."""
     shown = sum(row.messages_per_second for row in rows.consumers(topic.number, since_ms))
-    edges = bin_edges(span, bins)
-    width_ms = -(-(span.end_ms - span.begin_ms) // bins)
+    edges, width_ms = bin_edges(span, bins)
     if width_ms < SLICE_MS:
         fine = rows.spot_counts(topic.number, span, width_ms)
         counts = [(span.begin_ms + place * width_ms, count) for place, count in fine.items()]
     else:
         slices, ends = cut_at_slices(span)
-        counts = [(place * SLICE_MS, count) for place, count in rows.tallies(topic.number, slices).items()]
+        origin, width = slice_of(span.begin_ms), width_ms // SLICE_MS
+        summed = rows.tallies(topic.number, slices, origin, width).items()
+        # A bin that the range cuts at its beginning has what is in the slice before it as well.
+        counts = [(max((origin + place * width) * SLICE_MS, span.begin_ms), count) for place, count in summed]
         counts += [(end.begin_ms, rows.count_spots(topic.number, end)) for end in ends]
     per_second = shown or None
     return Load(fill_bins(edges, counts, per_second), per_second)

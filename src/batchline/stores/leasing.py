@@ -12,7 +12,7 @@ from batchline.core.spot import Spot, mask_of, segment_of, segments_of
 from batchline.core.topic import Topic, span_ms
 from batchline.stores.line import LineChanges
 from batchline.stores.owning import find_places, spot_with
-from batchline.stores.timeline_rows import BEFORE_ALL, Due, Stretch, TimelineRows, WholeSpot
+from batchline.stores.timeline_rows import BEFORE_ALL, Due, Key, Stretch, TimelineRows, WholeSpot
 
 __all__ = [
     "Leasing",
@@ -29,8 +29,6 @@ __all__ = [
 
 #: Spots that are asked for first, whatever the limit: most have many messages, and then a few are enough.
 FIRST_SPOTS: Final = 8
-#: What the history says of a lease that ended by itself.
-RAN_OUT: Final = "the lease ran out"
 
 
 @dataclass(slots=True)
@@ -79,14 +77,19 @@ def _covers(buckets: range, spot: Spot) -> bool:
 def lease_messages(rows: TimelineRows, leasing: Leasing, numbers: Iterator[int]) -> list[LeasedMessage]:
     """Lease messages that are available, the oldest first; those that were leased too often are buried instead."""
     leasing.dead_letter = _dead_letter(rows, leasing.topic)
-    line = LineChanges(numbers)
+    line, seen = LineChanges(numbers), set[Key]()
     after, ask = BEFORE_ALL, min(leasing.limit, FIRST_SPOTS + leasing.limit // 8)
     while leasing.missing:
         due = rows.due(leasing.stretch(), after, ask)
         chosen = _enough(due, leasing.missing)
         if not chosen:
             break
-        _lease(rows, leasing, line, rows.hold_due([one.key for one in chosen], leasing.now_ms))
+        held = rows.hold_due([one.key for one in chosen], leasing.now_ms)
+        # One that was buried since it was read is due as well, on another topic; one that was leased for a moment and
+        # is due again stands further on, and is met twice.
+        new = [spot for spot in held if spot.topic == leasing.topic.number and spot.key not in seen]
+        _lease(rows, leasing, line, new)
+        seen.update(spot.key for spot in new)
         if len(chosen) == len(due) < ask:
             break
         after, ask = chosen[-1], _next_ask(due, leasing.missing)
@@ -118,8 +121,7 @@ def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, spots: Seque
         mask = leasing.wanted(spot, bundle)
         if not mask:
             continue
-        if spot.consumer is not None:
-            line.note_attempt(spot, mask, spot.at_ms, "lost", RAN_OUT)
+        line.note_lost(spot, mask)
         if leasing.dead_letter is not None and leasing.topic.is_exhausted(spot.attempts):
             _bury(rows, line, leasing.topic, leasing.dead_letter, spot, bundle, mask, leasing.now_ms)
         else:
@@ -163,7 +165,7 @@ def bury_expired(rows: TimelineRows, topic: Topic, now_ms: int, limit: int, numb
     spots = rows.hold_exhausted(topic.number, topic.max_attempts, now_ms, limit)
     bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
     for spot in spots:
-        line.note_attempt(spot, spot.bits, spot.at_ms, "lost", RAN_OUT)
+        line.note_lost(spot, spot.bits)
         _bury(rows, line, topic, dead, spot, bundles[spot.bundle], spot.bits, now_ms)
     line.write(rows)
     return len(spots)
@@ -190,7 +192,9 @@ def _bury(
         line.change(spot, mask_of(places), become)
     if bundle.ids is not None:
         ids = {bundle.ids[place]: place for place in buckets}
-        rows.delete_message_ids(topic.number, list(ids))
+        # On a topic that is a dead-letter topic itself, another message may have the id.
+        found = rows.message_ids(topic.number, list(ids))
+        rows.delete_message_ids(topic.number, [id for id, at in found.items() if at == (bundle.number, ids[id])])
         # An id that is taken there stays with the message that has it; this one is leased, and not found by its id.
         rows.insert_message_ids(dead.number, sorted((id, bundle.number, place) for id, place in ids.items()))
 
@@ -198,27 +202,36 @@ def _bury(
 def lease_one_message(
     rows: TimelineRows, leasing: Leasing, id: str, version: int, numbers: Iterator[int]
 ) -> LeasedMessage | None:
-    """Lease one message, if it is available and still has this version."""
+    """Lease one message, if it is available and still has this version; one leased too often is buried instead."""
     place = find_places(rows, leasing.topic, [id]).get(id)
     spot = None if place is None else spot_with(rows.hold_spots_of([place[0]]), leasing.topic, place[1])
     if place is None or spot is None or spot.version != version or not spot.is_available(leasing.now_ms):
         return None
     bundle = rows.bundles_by_number([spot.bundle])[spot.bundle]
     line, mask = LineChanges(numbers), 1 << place[1]
-    if spot.consumer is not None:
-        line.note_attempt(spot, mask, spot.at_ms, "lost", RAN_OUT)
-    _take(leasing, line, spot, bundle, mask)
+    line.note_lost(spot, mask)
+    dead = _dead_letter(rows, leasing.topic)
+    if dead is not None and leasing.topic.is_exhausted(spot.attempts):
+        _bury(rows, line, leasing.topic, dead, spot, bundle, mask, leasing.now_ms)
+    else:
+        _take(leasing, line, spot, bundle, mask)
     line.write(rows)
-    return leasing.found[0]
+    return leasing.found[0] if leasing.found else None
 
 
 # --- with a lease -----------------------------------------------------------------------------------------------------
 
 
 def extend_leases(
-    rows: TimelineRows, leases: Sequence[Lease], until_ms: Mapping[str, int], now_ms: int, numbers: Iterator[int]
+    rows: TimelineRows,
+    leases: Sequence[Lease],
+    until_ms: Mapping[str, int],
+    now_ms: int,
+    numbers: Iterator[int],
+    *,
+    again: bool = False,
 ) -> list[Outcome]:
-    """Hold messages for longer, by topic until when; each gets a new lease."""
+    """Hold messages for longer, by topic until when; each gets a new lease. `again` if it may have been done before."""
     held = _Held(rows, leases, now_ms)
     line = LineChanges(numbers)
 
@@ -227,6 +240,16 @@ def extend_leases(
 
     outcomes = held.each("extended", extend)
     line.write(rows)
+    lost = _lost(leases, outcomes) if again else {}
+    for spot in rows.spots_of({lease.bundle for lease in lost.values()}) if lost else ():
+        for index, lease in lost.items():
+            if (
+                (spot.bundle, spot.at_ms) == (lease.bundle, until_ms[lease.topic])
+                and spot.bits >> lease.place & 1
+                and spot.is_held(lease.version + 1, lease.consumer, now_ms)
+            ):
+                new = lease._replace(version=spot.version, until_ms=spot.at_ms, spot=spot.number)
+                outcomes[index] = Outcome(lease.id, "extended", new)
     return outcomes
 
 
@@ -237,14 +260,15 @@ def release_leases(
     reason: str,
     now_ms: int,
     numbers: Iterator[int],
+    *,
+    again: bool = False,
 ) -> list[Outcome]:
-    """Give messages back, to be offered again at a moment that is not in the past."""
-    topics = {lease.topic: rows.topic(lease.topic) for lease in leases}
-    latest_ms = min((now_ms + span_ms(topic.max_ahead) for topic in topics.values() if topic), default=now_ms)
-    if at_ms > latest_ms:
-        far = f"the topic takes messages up to {moment_ms(latest_ms).isoformat()}"
-        return [Outcome(lease.id, "too_far", reason=far) for lease in leases]
-    held = _Held(rows, leases, now_ms)
+    """Give messages back, to be offered again at a moment not in the past. `again` if it may have been done before."""
+    topics = {name: rows.topic(name) for name in dict.fromkeys(lease.topic for lease in leases)}
+    latest_ms = {name: now_ms + span_ms(topic.max_ahead) for name, topic in topics.items() if topic}
+    far = {name: moment_ms(latest).isoformat() for name, latest in latest_ms.items() if at_ms > latest}
+    near = [lease for lease in leases if lease.topic not in far]
+    held = _Held(rows, near, now_ms)
     line = LineChanges(numbers)
 
     def release(spot: Spot, mask: int, _: Lease) -> None:
@@ -253,7 +277,22 @@ def release_leases(
 
     outcomes = held.each("released", release)
     line.write(rows)
-    return outcomes
+    for index, lease in (_lost(near, outcomes) if again else {}).items():
+        for tried in rows.attempts_of(lease.bundle):
+            ended = (tried.consumer, tried.ending, tried.ended_ms)
+            if tried.bits >> lease.place & 1 and ended == (lease.consumer, "released", now_ms):
+                outcomes[index] = Outcome(lease.id, "released")
+    rest = iter(outcomes)
+    return [
+        Outcome(lease.id, "too_far", reason=f"the topic takes messages up to {far[lease.topic]}")
+        if lease.topic in far
+        else next(rest)
+        for lease in leases
+    ]
+
+
+def _lost(leases: Sequence[Lease], outcomes: Sequence[Outcome]) -> dict[int, Lease]:
+    return {index: leases[index] for index, outcome in enumerate(outcomes) if outcome.outcome == "lost"}
 
 
 def done_leases(rows: TimelineRows, leases: Sequence[Lease], now_ms: int, numbers: Iterator[int]) -> list[Outcome]:
@@ -274,7 +313,7 @@ def done_leases(rows: TimelineRows, leases: Sequence[Lease], now_ms: int, number
 
     outcomes = held.each("done", finish)
     line.write(rows)
-    lost = {index: leases[index] for index, outcome in enumerate(outcomes) if outcome.outcome == "lost"}
+    lost = _lost(leases, outcomes)
     if lost:
         alive: dict[int, int] = {}
         for spot in rows.spots_of({lease.bundle for lease in lost.values()}):
@@ -292,7 +331,7 @@ class _Held:
         self._leases = leases
         self._now_ms = now_ms
         self._groups = _groups(leases)
-        self._spots = rows.hold_spots(list({group[:2] for group in self._groups}))
+        self._spots = rows.hold_spots(list({group[:2] for group in self._groups})) if leases else {}
 
     def each(self, word: OutcomeWord, act: Callable[[Spot, int, Lease], Spot | None]) -> list[Outcome]:
         """Act once on each spot with active leases; the outcome of those is the word, of others that they are lost."""
@@ -345,23 +384,46 @@ def held_messages(rows: TimelineRows, topics: Iterable[Topic], consumer: str, no
 
 def upcoming_messages(rows: TimelineRows, stretch: Stretch, topic: Topic, limit: int) -> list[Upcoming]:
     """The messages on a stretch of the line, the oldest first, with their versions; nothing is leased."""
-    due = rows.due(stretch, BEFORE_ALL, limit)
-    numbers = {one.bundle for one in due}
-    spots = {spot.key: spot for spot in rows.spots_of(numbers)} if due else {}
-    bundles = rows.bundles_by_number(numbers) if due else {}
-    found = []
-    for one in due:
-        spot, bundle = spots.get(one.key), bundles.get(one.bundle)
-        if spot is None or bundle is None:
-            continue  # it was removed a moment ago
-        ids = (bundle.id_of(place) for place in indexes_of(spot.bits))
-        found += [
-            Upcoming(id, spot.version, spot.at_ms) for id in ids if bucket_of(id, topic.buckets) in stretch.buckets
-        ]
+    found: list[Upcoming] = []
+    for spots in _spots_along(rows, stretch, max(limit, FIRST_SPOTS)):
+        bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
+        for spot in spots:
+            if spot.bundle in bundles:  # else it was removed a moment ago
+                ids = _ids_in(stretch.buckets, spot, bundles[spot.bundle], topic)
+                found += [Upcoming(id, spot.version, spot.at_ms) for id in ids]
+        if len(found) >= limit:
+            break
     return found[:limit]
 
 
-def next_due_ms(rows: TimelineRows, stretch: Stretch) -> int | None:
+def next_due_ms(rows: TimelineRows, stretch: Stretch, topic: Topic) -> int | None:
     """When the next message on a stretch of the line is due."""
-    due = rows.due(stretch, BEFORE_ALL, 1)
-    return due[0].at_ms if due else None
+    if len(stretch.buckets) == topic.buckets:
+        due = rows.due(stretch, BEFORE_ALL, 1)
+        return due[0].at_ms if due else None
+    for spots in _spots_along(rows, stretch, FIRST_SPOTS):
+        for spot in spots:
+            # One that reaches over these buckets may have no message in them: who waited for it would never rest.
+            if _covers(stretch.buckets, spot):
+                return spot.at_ms
+            bundle = rows.bundles_by_number([spot.bundle]).get(spot.bundle)
+            if bundle is not None and _ids_in(stretch.buckets, spot, bundle, topic):
+                return spot.at_ms
+    return None
+
+
+def _ids_in(buckets: range, spot: Spot, bundle: Bundle, topic: Topic) -> list[str]:
+    ids = (bundle.id_of(place) for place in indexes_of(spot.bits))
+    return [id for id in ids if bucket_of(id, topic.buckets) in buckets]
+
+
+def _spots_along(rows: TimelineRows, stretch: Stretch, ask: int) -> Iterator[list[Spot]]:
+    """Spots on a stretch of the line, the oldest first, some at a time; without those that were removed meanwhile."""
+    after = BEFORE_ALL
+    while True:
+        due = rows.due(stretch, after, ask)
+        spots = {spot.key: spot for spot in rows.spots_of({one.bundle for one in due})} if due else {}
+        yield [spots[one.key] for one in due if one.key in spots]
+        if len(due) < ask:
+            return
+        after = due[-1]

@@ -1,12 +1,16 @@
 """What one call changes on the line: spots that are written, split or made, and how that changes the counts."""
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from batchline.core.future_load import slice_of
 from batchline.core.spot import ENDED, Spot
 from batchline.stores.timeline_rows import Key, SpotChange, TimelineRows, TriedSpot
 
 __all__ = ["LineChanges"]
+
+#: What the history says of a lease that ended by itself.
+RAN_OUT: Final = "the lease ran out"
 
 
 class LineChanges:
@@ -44,6 +48,11 @@ class LineChanges:
         """Note that the lease on messages of a spot came to nothing."""
         consumer, number = spot.consumer or "", next(self._numbers)
         self._tried.append(TriedSpot(spot.bundle, number, mask, spot.attempts, ended_ms, consumer, ending, reason))
+
+    def note_lost(self, spot: Spot, mask: int) -> None:
+        """Note that the lease on messages of a spot ran out, if there was one."""
+        if spot.consumer is not None:
+            self.note_attempt(spot, mask, spot.at_ms, "lost", RAN_OUT)
 
     def write(self, rows: TimelineRows) -> None:
         """Write all of it."""

@@ -62,6 +62,11 @@ class MemoryTimelineRows:
         number: int = groups[name]
         return number
 
+    def known_group(self, name: str) -> int | None:
+        """The number of a producer group."""
+        number: int | None = self._tables.producer_groups.get(name)
+        return number
+
     def use_rate(self, topic: int, producer_group: int) -> int | None:
         """Up to when a producer group has used up what it may."""
         used: int | None = self._tables.rates.get((topic, producer_group))
@@ -113,6 +118,10 @@ class MemoryTimelineRows:
         """Let ids be free again."""
         for id in ids:
             del self._tables.message_ids[topic, id]
+
+    def hold_bundles(self, numbers: Iterable[int]) -> set[int]:
+        """These bundles."""
+        return {number for number in numbers if number in self._tables.bundles}
 
     def delete_bundles(self, numbers: Sequence[int]) -> None:
         """Forget bundles and their attempts."""
@@ -223,11 +232,11 @@ class MemoryTimelineRows:
         for place, count in counts.items():
             self._tables.slices[topic, place] = self._tables.slices.get((topic, place), 0) + count
 
-    def tallies(self, topic: int, span: Range) -> dict[int, int]:
-        """Messages that nobody holds, by slice, in slices of this range."""
-        slices = self._tables.slices.items()
-        inside = ((place, count) for (one, place), count in slices if one == topic and count)
-        return {place: count for place, count in inside if span.begin_ms <= place < span.end_ms}
+    def tallies(self, topic: int, span: Range, origin: int, width: int) -> dict[int, int]:
+        """Messages that nobody holds, in slices of this range, by how many times `width` they are behind an origin."""
+        slices = ((place, count) for (one, place), count in self._tables.slices.items() if one == topic)
+        inside = ((place, count) for place, count in slices if span.begin_ms <= place < span.end_ms)
+        return sum_counts({(place - origin) // width: count} for place, count in inside)
 
     def fold_tallies(self, topic: int, limit: int) -> int:  # noqa: ARG002 - sums are kept at once
         """There is nothing to sum."""

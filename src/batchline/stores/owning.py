@@ -23,6 +23,7 @@ from batchline.core.rate import allowed
 from batchline.core.spot import ENDED, Spot
 from batchline.core.topic import Topic, span_ms
 from batchline.errors import ForeignMessage, InvalidMessage, UnknownMessage
+from batchline.stores.connections import Busy
 from batchline.stores.line import LineChanges
 from batchline.stores.timeline_rows import TimelineRows, TriedSpot
 
@@ -118,28 +119,26 @@ def _create(rows: TimelineRows, creating: _Creating, wanted: Sequence[int], numb
     if not wanted:
         return
     drafts = draft_bundles(creation.messages, wanted, creating.topic, creating.owner, creation.now_ms, numbers)
-    repeated = _insert_bundles(rows, [draft.bundle for draft in drafts])
+    new = _insert_bundles(rows, [draft.bundle for draft in drafts])
     twins = _insert_ids(rows, creating.topic, drafts)
     outcomes = creating.outcomes
     for draft in drafts:
         for index, id in zip(draft.indexes, draft.bundle.all_ids(), strict=True):
             outcomes[index] = Outcome(id, "created")
-    if not repeated:
-        _stand(rows, drafts, twins, numbers)
+    _stand(rows, [draft for draft in drafts if draft.bundle.number in new], twins, numbers)
     if twins:
         _meet_twins(rows, creating, twins)
 
 
-def _insert_bundles(rows: TimelineRows, bundles: list[Bundle]) -> bool:
-    """Insert bundles, or tell that an earlier attempt of this very call has done so."""
-    inserted = rows.insert_bundles(bundles)
-    if inserted == len(bundles):
-        return False
-    if inserted == 0 and rows.bundles_by_number([bundle.number for bundle in bundles]) == {
-        bundle.number: bundle for bundle in bundles
-    }:
-        return True
-    raise NumbersTaken
+def _insert_bundles(rows: TimelineRows, bundles: list[Bundle]) -> set[int]:
+    """Insert bundles, and tell which are new: all, unless an earlier attempt of this very call was committed."""
+    ours = {bundle.number: bundle for bundle in bundles}
+    if rows.insert_bundles(bundles) == len(bundles):
+        return set(ours)
+    if rows.bundles_by_number(ours) != ours:
+        raise NumbersTaken
+    # An attempt that was committed left none of which all messages had been there already: they are new again.
+    return ours.keys() - {spot.bundle for spot in rows.spots_of(ours)}
 
 
 def _insert_ids(rows: TimelineRows, topic: Topic, drafts: list[Draft]) -> dict[int, Place]:
@@ -155,6 +154,8 @@ def _insert_ids(rows: TimelineRows, topic: Topic, drafts: list[Draft]) -> dict[i
     if not places or rows.insert_message_ids(topic.number, places) == len(places):
         return {}
     found = rows.message_ids(topic.number, list(chosen))
+    if len(found) < len(chosen):
+        raise Busy("a message that had one of the ids was removed meanwhile")
     return {chosen[id][2]: place for id, place in found.items() if place != chosen[id][:2]}
 
 
@@ -178,7 +179,10 @@ def _meet_twins(rows: TimelineRows, creating: _Creating, twins: Mapping[int, Pla
     bundles = rows.bundles_by_number({bundle for bundle, _ in twins.values()})
     for index, (number, place) in twins.items():
         id, bundle = creating.ids[index], bundles.get(number)
-        if bundle is None or place >= len(bundle.bodies) or bundle.id_of(place) != id:
+        if bundle is None and made_place(id) is None:
+            raise Busy("a message that had one of the ids was removed meanwhile")
+        made_elsewhere = bundle is not None and bundle.ids is None and bundle.topic != creating.topic.number
+        if bundle is None or made_elsewhere or place >= len(bundle.bodies) or bundle.id_of(place) != id:
             raise InvalidMessage(f"the id {id!r} looks as if it were made here, and was not: choose another")
         if bundle.producer_group != creating.owner:
             creating.refuse([index], "conflict", "another producer group has a message of this id")
@@ -212,6 +216,7 @@ def move_messages(
             reason = f"topic {topic.name!r} takes messages up to {moment_ms(latest_ms).isoformat()}"
             outcomes[id] = Outcome(id, "too_far", reason=reason)
         else:
+            line.note_lost(spot, 1 << place)
             line.change(spot, 1 << place, partial(Spot.moved, at_ms=moments[id]))
             outcomes[id] = Outcome(id, "moved")
     line.write(rows)
@@ -240,9 +245,9 @@ def _owned_spots(
     """For each message its spot, held, or the outcome that says why its owner cannot have it."""
     places = find_places(rows, topic, ids)
     bundles = {bundle for bundle, _ in places.values()}
-    number = rows.producer_group(owner)
+    number = rows.known_group(owner)
     owners = rows.owners_of(bundles) if bundles else {}
-    spots = _spots_by_bundle(rows.hold_spots_of(bundles) if bundles else [])
+    spots = _spots_by_bundle(_hold_all(rows, topic, set(places.values())))
     for id in ids:
         bundle, place = places.get(id, (0, 0))
         spot = spot_with(spots.get(bundle, ()), topic, place)
@@ -255,6 +260,19 @@ def _owned_spots(
             yield id, Outcome(id, "leased", reason=reason), None, place
         else:
             yield id, Outcome(id, "unknown"), spot, place
+
+
+def _hold_all(rows: TimelineRows, topic: Topic, places: set[Place]) -> list[Spot]:
+    """All spots of these messages' bundles, held; also those that were split off one while it was waited for."""
+    bundles = {bundle for bundle, _ in places}
+    spots, before = rows.hold_spots_of(bundles) if bundles else [], -1
+    while len(spots) != before and not _have_all(_spots_by_bundle(spots), topic, places):
+        spots, before = rows.hold_spots_of(bundles), len(spots)
+    return spots
+
+
+def _have_all(spots: Mapping[int, list[Spot]], topic: Topic, places: set[Place]) -> bool:
+    return all(spot_with(spots.get(bundle, ()), topic, place) for bundle, place in places)
 
 
 def _spots_by_bundle(spots: Iterable[Spot]) -> dict[int, list[Spot]]:
@@ -323,9 +341,9 @@ def owned_messages(
 ) -> list[tuple[Place, Message]]:
     """The messages of a producer group on all topics, in the order of their creation, from after a place on."""
     topics = {topic.number: topic for topic in rows.topics()}
-    number, begin = rows.producer_group(owner), after[0]
+    number, begin = rows.known_group(owner), after[0]
     found: list[tuple[Place, Message]] = []
-    while len(found) < limit:
+    while number is not None and len(found) < limit:
         numbers = rows.bundles_of_group(number, begin, BUNDLES_AT_ONCE)
         bundles = rows.bundles_by_number(numbers) if numbers else {}
         spots = rows.spots_of(numbers) if numbers else []

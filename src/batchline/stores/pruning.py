@@ -1,6 +1,6 @@
 """What is removed in the background, on any store, in bounded steps."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from batchline.core.bundle import Bundle
@@ -15,32 +15,34 @@ __all__ = ["end_messages", "prune_ended", "remove_topic"]
 def prune_ended(rows: TimelineRows, topic: Topic, before_ms: int, limit: int) -> int:
     """Remove up to so many spots of messages that are done or cancelled, and their ids; bundles go with their last."""
     ended = rows.hold_ended(topic.number, before_ms, limit)
-    if ended:
-        going = {spot.key for spot in ended}
-        left = {spot.bundle: 0 for spot in ended}
-        others: set[int] = set()
-        # Locked, so that of two that remove the last spots of a bundle one sees that they were the last.
-        for spot in rows.hold_spots_of(left):
-            if spot.key not in going:
-                left[spot.bundle] |= spot.bits
-                others.add(spot.bundle)
+    # One at a time removes spots of a bundle, so that one sees which were the last. Nobody is waited for: who waits
+    # for these spots may hold others of the bundle.
+    held = rows.hold_bundles({spot.bundle for spot in ended}) if ended else set()
+    going = {spot.key for spot in ended if spot.bundle in held}
+    if going:
+        others = [spot for spot in rows.spots_of(held) if spot.key not in going]
         rows.delete_spots(sorted(going))
-        bundles = rows.bundles_by_number(left)
-        _free_ids(rows, bundles.values(), left)
-        rows.delete_bundles(sorted(bundles.keys() - others))
+        bundles = rows.bundles_by_number(held)
+        _free_ids(rows, bundles.values(), others)
+        rows.delete_bundles(sorted(held - {spot.bundle for spot in others}))
     return len(ended)
 
 
-def _free_ids(rows: TimelineRows, bundles: Iterable[Bundle], left: Mapping[int, int]) -> None:
-    """Let the chosen ids of messages be free that are not left in their bundles."""
-    ids: dict[int, dict[str, int]] = {}
+def _free_ids(rows: TimelineRows, bundles: Iterable[Bundle], spots: Iterable[Spot]) -> None:
+    """Let the chosen ids of messages be free that are on no spot of their bundles any more."""
+    left: dict[int, int] = {}
+    for spot in spots:
+        left[spot.bundle] = left.get(spot.bundle, 0) | spot.bits
+    gone: dict[int, set[tuple[str, int, int]]] = {}
     for bundle in bundles:
-        gone = [id for place, id in enumerate(bundle.ids or ()) if not left[bundle.number] >> place & 1]
-        for topic in _topics_of(rows, bundle) if gone else ():
-            ids.setdefault(topic, {}).update(dict.fromkeys(gone, bundle.number))
-    for topic, theirs in ids.items():
-        found = rows.message_ids(topic, list(theirs))
-        rows.delete_message_ids(topic, [id for id, (number, _) in found.items() if theirs[id] == number])
+        alive = left.get(bundle.number, 0)
+        places = {(id, bundle.number, place) for place, id in enumerate(bundle.ids or ()) if not alive >> place & 1}
+        for topic in _topics_of(rows, bundle) if places else ():
+            gone.setdefault(topic, set()).update(places)
+    for topic, theirs in gone.items():
+        # An id may stand in several bundles: in that of its message, and in those of calls that met it.
+        found = rows.message_ids(topic, sorted({id for id, _, _ in theirs}))
+        rows.delete_message_ids(topic, sorted(id for id, place in found.items() if (id, *place) in theirs))
 
 
 def _topics_of(rows: TimelineRows, bundle: Bundle) -> list[int]:

@@ -11,6 +11,7 @@ from batchline.core.item_group import ALL_BITS
 from batchline.core.moment import span_us
 from batchline.core.spot import SEGMENTS, Spot
 from batchline.core.topic import Topic
+from batchline.errors import StoreError
 from batchline.stores.connections import Busy
 from batchline.stores.sql_session import SqlSession
 from batchline.stores.sql_tracker import signed
@@ -59,12 +60,18 @@ class SqlTimelineRows:
 
     def producer_group(self, name: str) -> int:
         """The number of a producer group, which is made if there is none."""
-        found = self._session.rows("producer_group", name=name)
-        if not found:
+        number = self.known_group(name)
+        if number is None:
             self._session.run("insert_producer_group", name=name)
-            found = self._session.rows("producer_group", name=name)
-        number: int = found[0][0]
+            number = self.known_group(name)
+        if number is None:
+            raise StoreError(f"the producer group {name!r} was made and is not there")
         return number
+
+    def known_group(self, name: str) -> int | None:
+        """The number of a producer group."""
+        found = self._session.rows("producer_group", name=name)
+        return found[0][0] if found else None
 
     def use_rate(self, topic: int, producer_group: int) -> int | None:
         """Up to when a producer group has used up what it may, held."""
@@ -109,6 +116,10 @@ class SqlTimelineRows:
         """Let ids be free again."""
         if ids:
             self._session.tell("delete_message_ids", topic=topic, ids=list(ids))
+
+    def hold_bundles(self, numbers: Iterable[int]) -> set[int]:
+        """Those of these bundles that nobody else is about to remove, locked."""
+        return {number for (number,) in self._session.rows("hold_bundles", numbers=sorted(numbers))}
 
     def delete_bundles(self, numbers: Sequence[int]) -> None:
         """Forget bundles and their attempts."""
@@ -204,12 +215,14 @@ class SqlTimelineRows:
         """Note how a call changed the number of messages that nobody holds, by slice."""
         self._session.tell("insert_tally", topic=topic, counts=json.dumps(list(counts.items())))
 
-    def tallies(self, topic: int, span: Range) -> dict[int, int]:
-        """Messages that nobody holds, by slice, in slices of this range."""
-        summed = self._session.rows("slices", topic=topic, first=span.begin_ms, last=span.end_ms)
-        noted = (dict(json.loads(counts)) for (counts,) in self._session.rows("tallies", topic=topic))
-        total = sum_counts([dict(summed), *noted])
-        return {place: count for place, count in total.items() if count and span.begin_ms <= place < span.end_ms}
+    def tallies(self, topic: int, span: Range, origin: int, width: int) -> dict[int, int]:
+        """Messages that nobody holds, in slices of this range, by how many times `width` they are behind an origin."""
+        values = {"topic": topic, "first": span.begin_ms, "last": span.end_ms, "origin": origin, "width": width}
+        summed = self._session.rows("slice_counts", **values)
+        noted = sum_counts(dict(json.loads(counts)) for (counts,) in self._session.rows("tallies", topic=topic))
+        inside = ((place, count) for place, count in noted.items() if span.begin_ms <= place < span.end_ms)
+        parts = [{int(part): int(count)} for part, count in summed]
+        return sum_counts([*parts, *({(place - origin) // width: count} for place, count in inside)])
 
     def fold_tallies(self, topic: int, limit: int) -> int:
         """Sum up to so many notes; tells how many there were."""

@@ -139,6 +139,9 @@ class TimelineRows(Protocol):
     def producer_group(self, name: str) -> int:
         """The number of a producer group, which is made if there is none."""
 
+    def known_group(self, name: str) -> int | None:
+        """The number of a producer group."""
+
     def use_rate(self, topic: int, producer_group: int) -> int | None:
         """Up to when a producer group has used up what it may, held; in microseconds."""
 
@@ -212,8 +215,8 @@ class TimelineRows(Protocol):
     def insert_tally(self, topic: int, counts: Mapping[int, int]) -> None:
         """Note how a call changed the number of messages that nobody holds, by slice."""
 
-    def tallies(self, topic: int, span: Range) -> dict[int, int]:
-        """Messages that nobody holds, by slice, in slices of this range."""
+    def tallies(self, topic: int, span: Range, origin: int, width: int) -> dict[int, int]:
+        """Messages that nobody holds, in slices of this range, by how many times `width` they are behind an origin."""
 
     def fold_tallies(self, topic: int, limit: int) -> int:
         """Sum up to so many notes; tells how many there were."""
@@ -237,6 +240,9 @@ class TimelineRows(Protocol):
 
     def has_spots(self, topic: int) -> bool:
         """Whether anything of a topic is left."""
+
+    def hold_bundles(self, numbers: Iterable[int]) -> set[int]:
+        """Those of these bundles that nobody else is about to remove, locked, without waiting for anybody."""
 
     def delete_bundles(self, numbers: Sequence[int]) -> None:
         """Forget bundles and their attempts."""

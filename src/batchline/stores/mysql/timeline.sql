@@ -21,13 +21,13 @@ VALUES (:number, :topic, :producer_group, :created_ms, :ids, :content);
 -- bundles_by_number: Bundles, with ids and bodies, and the names of their owners.
 SELECT b.number, b.topic, b.producer_group, b.created_ms, b.ids, b.content, CAST(p.name AS CHAR CHARACTER SET utf8mb4)
 FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number BIGINT PATH '$')) AS q
-STRAIGHT_JOIN batchline_bundles AS b ON b.number = q.number
+STRAIGHT_JOIN batchline_bundles AS b FORCE INDEX (PRIMARY) ON b.number = q.number
 STRAIGHT_JOIN batchline_producer_groups AS p ON p.number = b.producer_group;
 
 -- owners_of: To whom bundles belong.
 SELECT b.number, b.producer_group
 FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number BIGINT PATH '$')) AS q
-STRAIGHT_JOIN batchline_bundles AS b ON b.number = q.number;
+STRAIGHT_JOIN batchline_bundles AS b FORCE INDEX (PRIMARY) ON b.number = q.number;
 
 -- insert_message_ids: Chosen ids; nothing for one that is taken.
 INSERT IGNORE INTO batchline_message_ids (topic, id, bundle, place) VALUES (:topic, :id, :bundle, :place);
@@ -35,12 +35,12 @@ INSERT IGNORE INTO batchline_message_ids (topic, id, bundle, place) VALUES (:top
 -- message_ids: Where messages with chosen ids are.
 SELECT m.id, m.bundle, m.place
 FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id VARCHAR(255) CHARACTER SET utf8mb4 PATH '$')) AS q
-STRAIGHT_JOIN batchline_message_ids AS m ON m.topic = :topic AND m.id = CAST(q.id AS BINARY);
+STRAIGHT_JOIN batchline_message_ids AS m FORCE INDEX (PRIMARY) ON m.topic = :topic AND m.id = CAST(q.id AS BINARY);
 
 -- delete_message_ids: Let ids be free again.
 DELETE m
 FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id VARCHAR(255) CHARACTER SET utf8mb4 PATH '$')) AS q
-STRAIGHT_JOIN batchline_message_ids AS m ON m.topic = :topic AND m.id = CAST(q.id AS BINARY);
+STRAIGHT_JOIN batchline_message_ids AS m FORCE INDEX (PRIMARY) ON m.topic = :topic AND m.id = CAST(q.id AS BINARY);
 
 -- insert_spots: New spots.
 INSERT INTO batchline_spots (
@@ -59,7 +59,7 @@ UPDATE JSON_TABLE(:rows, '$[*]' COLUMNS (
     consumer VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[11]', size SMALLINT PATH '$[12]',
     version_before INTEGER PATH '$[13]', bits_before BIGINT PATH '$[14]'
 )) AS w
-STRAIGHT_JOIN batchline_spots AS s ON s.bundle = w.bundle AND s.number = w.number
+STRAIGHT_JOIN batchline_spots AS s FORCE INDEX (PRIMARY) ON s.bundle = w.bundle AND s.number = w.number
 SET s.topic = w.topic, s.segment = w.segment, s.at_ms = w.at_ms, s.bits = w.bits,
     s.low_bucket = w.low_bucket, s.high_bucket = w.high_bucket, s.version = w.version, s.attempts = w.attempts,
     s.consumer = CAST(w.consumer AS BINARY), s.size = w.size
@@ -77,13 +77,13 @@ WHERE s.version = w.version AND s.bits = w.bits AND s.consumer = CAST(w.consumer
 -- delete_spots: Forget spots.
 DELETE s
 FROM JSON_TABLE(:rows, '$[*]' COLUMNS (bundle BIGINT PATH '$[0]', number BIGINT PATH '$[1]')) AS q
-STRAIGHT_JOIN batchline_spots AS s ON s.bundle = q.bundle AND s.number = q.number;
+STRAIGHT_JOIN batchline_spots AS s FORCE INDEX (PRIMARY) ON s.bundle = q.bundle AND s.number = q.number;
 
 -- hold_due: Spots that are available, locked until the transaction ends, without waiting for anybody.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
     s.attempts, CAST(s.consumer AS CHAR CHARACTER SET utf8mb4)
 FROM JSON_TABLE(:keys, '$[*]' COLUMNS (bundle BIGINT PATH '$[0]', number BIGINT PATH '$[1]')) AS q
-STRAIGHT_JOIN batchline_spots AS s ON s.bundle = q.bundle AND s.number = q.number
+STRAIGHT_JOIN batchline_spots AS s FORCE INDEX (PRIMARY) ON s.bundle = q.bundle AND s.number = q.number
 WHERE s.at_ms <= :now_ms AND s.segment >= 0
 FOR UPDATE SKIP LOCKED;
 
@@ -91,20 +91,20 @@ FOR UPDATE SKIP LOCKED;
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
     s.attempts, CAST(s.consumer AS CHAR CHARACTER SET utf8mb4)
 FROM JSON_TABLE(:keys, '$[*]' COLUMNS (bundle BIGINT PATH '$[0]', number BIGINT PATH '$[1]')) AS q
-STRAIGHT_JOIN batchline_spots AS s ON s.bundle = q.bundle AND s.number = q.number
+STRAIGHT_JOIN batchline_spots AS s FORCE INDEX (PRIMARY) ON s.bundle = q.bundle AND s.number = q.number
 FOR UPDATE;
 
 -- spots_of: All spots of bundles.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
     s.attempts, s.consumer
 FROM JSON_TABLE(:bundles, '$[*]' COLUMNS (bundle BIGINT PATH '$')) AS q
-STRAIGHT_JOIN batchline_spots AS s ON s.bundle = q.bundle;
+STRAIGHT_JOIN batchline_spots AS s FORCE INDEX (PRIMARY) ON s.bundle = q.bundle;
 
 -- hold_spots_of: All spots of bundles, locked in order until the transaction ends.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
     s.attempts, s.consumer
 FROM JSON_TABLE(:bundles, '$[*]' COLUMNS (bundle BIGINT PATH '$')) AS q
-STRAIGHT_JOIN batchline_spots AS s ON s.bundle = q.bundle
+STRAIGHT_JOIN batchline_spots AS s FORCE INDEX (PRIMARY) ON s.bundle = q.bundle
 FOR UPDATE;
 
 -- hold_exhausted: Spots whose lease ran out after so many attempts, locked until the transaction ends, without waiting.
@@ -123,11 +123,17 @@ SELECT number, counts FROM batchline_tallies WHERE topic = :topic ORDER BY numbe
 -- delete_tallies: Forget notes that were summed.
 DELETE t
 FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number BIGINT PATH '$')) AS q
-STRAIGHT_JOIN batchline_tallies AS t ON t.number = q.number;
+STRAIGHT_JOIN batchline_tallies AS t FORCE INDEX (PRIMARY) ON t.number = q.number
+WHERE t.topic = :topic;
 
 -- add_slices: Add to sums; locked in order until the transaction ends.
 INSERT INTO batchline_slices (topic, slice, count) VALUES (:topic, :slice, :count)
 ON DUPLICATE KEY UPDATE count = count + VALUES(count);
+
+-- slice_counts: Sums, so many slices together.
+SELECT (slice - :origin) DIV :width AS part, SUM(count) AS count FROM batchline_slices
+WHERE topic = :topic AND slice >= :first AND slice < :last
+GROUP BY part;
 
 -- spot_counts: Messages that nobody holds, by how far they are behind the beginning, of one segment.
 SELECT (at_ms - :from_ms) DIV :width_ms AS bin, SUM(size) AS count FROM batchline_spots
@@ -144,18 +150,21 @@ SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucke
 FROM batchline_spots WHERE topic = :topic AND segment >= 0 AND (consumer IS NULL OR at_ms <= :now_ms)
 LIMIT :limit FOR UPDATE SKIP LOCKED;
 
--- has_spots: Whether anything of a topic is left.
-SELECT 1 FROM batchline_spots WHERE topic = :topic LIMIT 1;
+-- hold_bundles: Bundles, locked until the transaction ends, without waiting for anybody.
+SELECT b.number
+FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number BIGINT PATH '$')) AS q
+STRAIGHT_JOIN batchline_bundles AS b FORCE INDEX (PRIMARY) ON b.number = q.number
+FOR UPDATE SKIP LOCKED;
 
 -- delete_bundles: Forget bundles.
 DELETE b
 FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number BIGINT PATH '$')) AS q
-STRAIGHT_JOIN batchline_bundles AS b ON b.number = q.number;
+STRAIGHT_JOIN batchline_bundles AS b FORCE INDEX (PRIMARY) ON b.number = q.number;
 
 -- delete_attempts: Forget the attempts of bundles.
 DELETE a
 FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number BIGINT PATH '$')) AS q
-STRAIGHT_JOIN batchline_attempts AS a ON a.bundle = q.number;
+STRAIGHT_JOIN batchline_attempts AS a FORCE INDEX (PRIMARY) ON a.bundle = q.number;
 
 -- write_consumer: Note that a consumer was seen; of its speed, the best is kept.
 INSERT INTO batchline_consumers (topic, consumer, seen_ms, drift_ms, messages_per_second)

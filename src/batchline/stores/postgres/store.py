@@ -150,7 +150,7 @@ class PostgresSession(SqlSession):
 
     def raw_rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows it selects, with bytes as they are: sent as such, not as text."""
-        self._send(self._queries[query], parameters, binary=True)
+        self._send(" ".join(self._queries[name] for name in query.split()), parameters, binary=True)
         return list(self._cursor.fetchall())
 
     def run(self, query: str, **parameters: Any) -> int:

@@ -97,8 +97,10 @@ CROSS JOIN LATERAL (
 ) AS s;
 
 -- spots_of: All spots of bundles.
-SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
-FROM batchline_spots WHERE bundle = ANY(:bundles::bigint[]);
+SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
+    s.attempts, s.consumer
+FROM unnest(:bundles::bigint[]) AS q (bundle)
+CROSS JOIN LATERAL (SELECT * FROM batchline_spots WHERE bundle = q.bundle OFFSET 0) AS s;
 
 -- hold_spots_of: All spots of bundles, locked in order until the transaction ends.
 SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
@@ -128,6 +130,11 @@ INSERT INTO batchline_slices AS s (topic, slice, count)
 SELECT :topic::bigint, * FROM unnest(:slice::bigint[], :count::bigint[])
 ON CONFLICT (topic, slice) DO UPDATE SET count = s.count + excluded.count;
 
+-- slice_counts: Sums, so many slices together.
+SELECT (slice - :origin) / :width AS part, SUM(count) AS count FROM batchline_slices
+WHERE topic = :topic AND slice >= :first AND slice < :last
+GROUP BY part;
+
 -- spot_counts: Messages that nobody holds, by how far they are behind the beginning, of one segment.
 SELECT (at_ms - :from_ms) / :width_ms AS bin, SUM(size) AS count FROM batchline_spots
 WHERE topic = :topic AND segment = {segment} AND at_ms >= :from_ms AND at_ms < :to_ms AND consumer IS NULL
@@ -143,8 +150,8 @@ SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucke
 FROM batchline_spots WHERE topic = :topic AND segment >= 0 AND (consumer IS NULL OR at_ms <= :now_ms)
 LIMIT :limit FOR UPDATE SKIP LOCKED;
 
--- has_spots: Whether anything of a topic is left.
-SELECT 1 FROM batchline_spots WHERE topic = :topic LIMIT 1;
+-- hold_bundles: Bundles, locked until the transaction ends, without waiting for anybody.
+SELECT number FROM batchline_bundles WHERE number = ANY(:numbers::bigint[]) FOR UPDATE SKIP LOCKED;
 
 -- delete_bundles: Forget bundles.
 DELETE FROM batchline_bundles WHERE number = ANY(:numbers::bigint[]);

@@ -31,9 +31,6 @@ DELETE FROM batchline_rates WHERE topic = :topic;
 -- producer_group: The number of a producer group.
 SELECT number FROM batchline_producer_groups WHERE name = :name;
 
--- producer_group_names: All of them; there are few.
-SELECT number, name FROM batchline_producer_groups;
-
 -- bundles_of_group: The bundles of a producer group, in order.
 SELECT number FROM batchline_bundles
 WHERE producer_group = :producer_group AND number >= :from_number ORDER BY number LIMIT :limit;
@@ -63,9 +60,6 @@ INSERT INTO batchline_tallies (topic, counts) VALUES (:topic, :counts);
 -- tallies: What was not summed yet.
 SELECT counts FROM batchline_tallies WHERE topic = :topic;
 
--- slices: Sums.
-SELECT slice, count FROM batchline_slices WHERE topic = :topic AND slice >= :first AND slice < :last;
-
 -- count_spots: Messages that nobody holds, in a range of moments of one segment.
 SELECT SUM(size) FROM batchline_spots
 WHERE topic = :topic AND segment = {segment} AND at_ms >= :from_ms AND at_ms < :to_ms AND consumer IS NULL;
@@ -73,6 +67,9 @@ WHERE topic = :topic AND segment = {segment} AND at_ms >= :from_ms AND at_ms < :
 -- leased_counts: Messages whose last lease ends in a range of moments.
 SELECT SUM(size) FROM batchline_spots
 WHERE topic = :topic AND consumer IS NOT NULL AND at_ms >= :from_ms AND at_ms < :to_ms;
+
+-- has_spots: Whether anything of a topic is left.
+SELECT 1 FROM batchline_spots WHERE topic = :topic LIMIT 1;
 
 -- consumers: The consumers of a topic that were seen since a moment.
 SELECT consumer, seen_ms, drift_ms, messages_per_second

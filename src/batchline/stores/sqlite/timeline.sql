@@ -107,6 +107,11 @@ DELETE FROM batchline_tallies WHERE topic = :topic AND number IN (SELECT value F
 INSERT INTO batchline_slices (topic, slice, count) VALUES (:topic, :slice, :count)
 ON CONFLICT (topic, slice) DO UPDATE SET count = count + excluded.count;
 
+-- slice_counts: Sums, so many slices together.
+SELECT (slice - :origin) / :width AS part, SUM(count) AS count FROM batchline_slices
+WHERE topic = :topic AND slice >= :first AND slice < :last
+GROUP BY part;
+
 -- spot_counts: Messages that nobody holds, by how far they are behind the beginning, of one segment.
 SELECT (at_ms - :from_ms) / :width_ms AS bin, SUM(size) AS count FROM batchline_spots
 WHERE topic = :topic AND segment = {segment} AND at_ms >= :from_ms AND at_ms < :to_ms AND consumer IS NULL
@@ -122,8 +127,8 @@ SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucke
 FROM batchline_spots WHERE topic = :topic AND segment >= 0 AND (consumer IS NULL OR at_ms <= :now_ms)
 LIMIT :limit;
 
--- has_spots: Whether anything of a topic is left.
-SELECT 1 FROM batchline_spots WHERE topic = :topic LIMIT 1;
+-- hold_bundles: Bundles.
+SELECT number FROM batchline_bundles WHERE number IN (SELECT value FROM json_each(:numbers));
 
 -- delete_bundles: Forget bundles.
 DELETE FROM batchline_bundles WHERE number IN (SELECT value FROM json_each(:numbers));

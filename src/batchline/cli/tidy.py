@@ -1,0 +1,50 @@
+"""`batchline tidy`: removes what is finished, gives up what nobody was heard of, rescues what would be stuck."""
+
+import asyncio
+import signal
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from batchline.cli import screen
+from batchline.cli.options import DEFAULT_STORE, Store, read_span
+from batchline.cli.stores import open_existing
+from batchline.runtime.services import Services
+
+Every = Annotated[
+    timedelta | None,
+    typer.Option("--every", help="Keep on, with so long a rest between steps.", metavar="SPAN", parser=read_span),
+]
+Keep = Annotated[
+    timedelta,
+    typer.Option("--keep", help="For how long ids of finished messages are kept.", metavar="SPAN", parser=read_span),
+]
+
+
+def tidy(store: Store = DEFAULT_STORE, every: Every = None, keep: Keep = "0s") -> None:  # type: ignore[assignment]
+    """Do a store's background work: once, until nothing is left to do, or for as long as it runs.
+
+    Removes messages that are done or cancelled, and topics that are deleted; takes messages that were leased too often
+    to their dead-letter topics; expires fanouts. Any number of processes may do so at once.
+
+    [bold]Examples[/]
+
+      batchline tidy
+      batchline tidy --every 1s --store postgresql://batchline@db.example/batchline
+      batchline tidy --keep 1d
+    """
+    with open_existing(store) as found:
+        services = Services(found, every=every or timedelta(seconds=1), keep=keep)
+        if every is not None:
+            asyncio.run(_keep_on(services))
+            return
+        while services.run_once():
+            pass
+        screen.out.print(f"[green]✓[/] {screen.plain(found.url)} is tidy", highlight=False, soft_wrap=True)
+
+
+async def _keep_on(services: Services) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, services.stop)
+    await services.run()

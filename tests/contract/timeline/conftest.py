@@ -1,0 +1,40 @@
+"""A line of one test's own, on every store: on the one that a worker's tests share, or on an empty one."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from batchline import Store, Timeline
+from tests.contract.timeline.line import Line, prune
+from tests.doubles import HandClock
+
+
+@pytest.fixture
+def timeline(store: Store, clock: HandClock) -> Timeline:
+    return Timeline(store, clock=clock)
+
+
+@pytest.fixture
+def line(timeline: Timeline, clock: HandClock) -> Line:
+    """A topic with the usual rules."""
+    return Line(timeline, clock).make()
+
+
+@pytest.fixture
+def fresh_store(kind: str, shared_store: Callable[[str, str], Store], clock: HandClock) -> Iterator[Store]:
+    """A store without topics: each test leaves it as empty as it was, which is faster than a new one."""
+    store = shared_store(kind, "timeline")
+    yield store
+    clock.us += 2 * 24 * 3_600 * 1_000_000  # every lease has ended
+    timeline = Timeline(store, clock=clock)
+    for topic in timeline.topics():
+        timeline.delete_topic(topic.name)
+    prune(store, clock)
+    store.transact(lambda rows: rows.forget_brokers(1 << 60))
+    assert timeline.topics() == []
+
+
+@pytest.fixture
+def fresh_line(fresh_store: Store, clock: HandClock) -> Line:
+    """A topic with the usual rules in a store of its own, for those that let the background work run."""
+    return Line(Timeline(fresh_store, clock=clock), clock).make()
