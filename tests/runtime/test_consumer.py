@@ -205,6 +205,21 @@ def test_stopping_lets_what_is_in_hand_end_and_takes_no_more(pace: Pace) -> None
     assert scene.timeline.consumers("jobs") == []
 
 
+def test_it_ends_as_soon_as_what_is_in_hand_has_ended(pace: Pace) -> None:
+    scene = Scene(pace)
+    scene.put(0)
+
+    async def handle(_: LeasedMessage) -> None:
+        consumer.stop()
+        for _step in range(4):  # it goes on for a while after the loop has heard of it
+            await asyncio.sleep(0)
+
+    consumer = scene.consumer(handle)
+    asyncio.run(consumer.run())
+    assert consumer.outcomes == {"done": 1}
+    assert pace.seconds < 1
+
+
 def test_what_does_not_end_in_time_is_given_back_at_once(pace: Pace) -> None:
     scene = Scene(pace)
     scene.put(0)

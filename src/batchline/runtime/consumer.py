@@ -133,7 +133,7 @@ class Consumer:
         await self._extend()
         await self._beat()
         taken = 0 if self._stopping else await self._take()
-        if taken:
+        if taken or (self._stopping and not self._running):
             return 0.0
         if self._stopping or len(self._running) >= self._concurrency:
             return self._until_upkeep()
