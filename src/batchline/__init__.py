@@ -33,6 +33,7 @@ from batchline.core.parcel import Packed, Parcel
 from batchline.core.retry import RetryRules
 from batchline.core.topic import Topic
 from batchline.errors import BatchlineError
+from batchline.runtime.beat import Beat
 from batchline.runtime.consumer import Consumer
 from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.runtime.expire import Expire
@@ -50,6 +51,7 @@ __all__ = [
     "Batch",
     "BatchRules",
     "BatchlineError",
+    "Beat",
     "Bin",
     "BrokerHealth",
     "CloseReason",

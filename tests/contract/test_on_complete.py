@@ -116,3 +116,10 @@ def test_a_message_that_cannot_be_is_refused_before_anything_is_opened(tracker: 
         with pytest.raises(BatchlineError):
             OnComplete(**({"topic": "t"} | wrong))
     tracker.open(id)
+
+
+def test_no_limit_of_the_topic_keeps_it_away(tracker: Tracker, timeline: Timeline) -> None:
+    topic = timeline.create_topic(new_id(), rate_limit=0.001, max_ahead=timedelta(seconds=1)).name
+    for _ in range(3):
+        tracker.seal(tracker.open(new_id(), on_complete=OnComplete(topic, after=timedelta(days=1))).id)
+    assert timeline.count(topic).waiting == 3

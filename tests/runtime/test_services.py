@@ -3,7 +3,7 @@
 import asyncio
 from datetime import timedelta
 
-from batchline import NewMessage, Services, Timeline, Tracker, open_store
+from batchline import Beat, NewMessage, Services, Timeline, Tracker, open_store
 from batchline.errors import StoreUnavailable
 from batchline.runtime.services import Paced
 from tests.runtime.pace import Pace
@@ -77,3 +77,13 @@ def test_a_store_that_is_away_does_not_end_them() -> None:
 
     asyncio.run(asyncio.wait_for(both(), 60))
     assert away.steps > 3
+
+
+def test_a_broker_among_others_whose_clock_is_off_is_found_out_by_its_beat() -> None:
+    pace, store = Pace(), open_store("memory://")
+    timeline = Timeline(store, clock=pace.clock)
+    services = Services(store, clock=pace.clock, beat=Beat(timeline, "one"))
+    services.run_once()
+    health = timeline.health()
+    assert health is not None
+    assert (health.name, health.degraded, health.brokers) == ("one", False, 1)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from batchline.core.moment import check_span
 from batchline.errors import StoreError
+from batchline.runtime.beat import Beat
 from batchline.runtime.clock import now_us, wait_for
 from batchline.runtime.expire import Expire
 from batchline.runtime.prune import Prune
@@ -44,15 +45,20 @@ class Services:
         *,
         every: timedelta = timedelta(seconds=1),
         keep: timedelta = timedelta(0),
+        beat: Beat | None = None,
         clock: Callable[[], int] = now_us,
         wait: Wait = wait_for,
     ):
-        """Services that rest for so long; `keep` is how long ids of finished messages are kept."""
+        """Services that rest for so long; `keep` is how long ids of finished messages are kept.
+
+        With a `beat` its timeline is a broker's: its clock is compared with those of the other brokers.
+        """
         check_span("every", every, 1_000)
         self._paced: Sequence[Paced] = (
             Paced(Prune(store, keep=keep, clock=clock), every),
             Paced(Rescue(store, clock=clock), every),
             Paced(Expire(store, clock=clock), 10 * every),
+            *([] if beat is None else [Paced(beat, every)]),
         )
         self._wait = wait
         self._stopping = asyncio.Event()

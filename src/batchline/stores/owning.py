@@ -186,10 +186,18 @@ def _meet_twins(rows: TimelineRows, creating: _Creating, twins: Mapping[int, Pla
             raise InvalidMessage(f"the id {id!r} looks as if it were made here, and was not: choose another")
         if bundle.producer_group != creating.owner:
             creating.refuse([index], "conflict", "another producer group has a message of this id")
+        elif bundle.ids is None and _is_elsewhere(rows, creating.topic, number, place):
+            creating.refuse([index], "conflict", "the message of this id has gone to a dead-letter topic")
         elif bundle.bodies[place] != creating.creation.messages.bodies[index]:
             creating.refuse([index], "conflict", "there is a message of this id with another body")
         else:
             creating.outcomes[index] = Outcome(id, "exists")
+
+
+def _is_elsewhere(rows: TimelineRows, topic: Topic, bundle: int, place: int) -> bool:
+    """Whether a message stands on another topic than that on which it was created."""
+    spots = [spot for spot in rows.spots_of([bundle]) if spot.bits >> place & 1 and spot.segment != ENDED]
+    return any(spot.topic != topic.number for spot in spots)
 
 
 # --- move and cancel --------------------------------------------------------------------------------------------------

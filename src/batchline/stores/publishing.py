@@ -1,5 +1,6 @@
 """The message of a fanout that is complete, put on its topic in the same transaction."""
 
+from dataclasses import replace
 from itertools import count
 
 from batchline.core.fanout import Fanout
@@ -31,6 +32,8 @@ def _publish(rows: Rows, message: OnComplete, id: str, now_us: int) -> str:
     topic = rows.topic(message.topic)
     if topic is None or topic.deleted:
         return "unknown"
+    # Neither a limit for producers nor how far ahead they may look keeps it away.
+    topic = replace(topic, rate_limit=None, max_ahead=max(topic.max_ahead, message.after))
     checked = CheckedMessages([id], [now_us // 1_000 + span_ms(message.after)], [message.body], [0])
     owner = rows.producer_group(message.producer_group)
     while True:

@@ -228,10 +228,10 @@ class SqlTimelineRows:
     def tallies(self, topic: int, span: Range, origin: int, width: int) -> dict[int, int]:
         """Messages that nobody holds, in slices of this range, by how many times `width` they are behind an origin."""
         values = {"topic": topic, "first": span.begin_ms, "last": span.end_ms, "origin": origin, "width": width}
-        summed = self._session.rows("slice_counts", **values)
-        noted = sum_counts(dict(json.loads(counts)) for (counts,) in self._session.rows("tallies", topic=topic))
+        found = self._session.rows("tallies", **values)
+        noted = sum_counts(dict(json.loads(counts)) for _, _, counts in found if counts)
         inside = ((place, count) for place, count in noted.items() if span.begin_ms <= place < span.end_ms)
-        parts = [{int(part): int(count)} for part, count in summed]
+        parts = [{int(part): int(count)} for part, count, _ in found]
         return sum_counts([*parts, *({(place - origin) // width: count} for place, count in inside)])
 
     def fold_tallies(self, topic: int, limit: int) -> int:

@@ -130,10 +130,12 @@ WHERE t.topic = :topic;
 INSERT INTO batchline_slices (topic, slice, count) VALUES (:topic, :slice, :count)
 ON DUPLICATE KEY UPDATE count = count + VALUES(count);
 
--- slice_counts: Sums, so many slices together.
-SELECT (slice - :origin) DIV :width AS part, SUM(count) AS count FROM batchline_slices
+-- tallies: Sums, so many slices together, and what was not summed yet: in one statement, for one becomes the other.
+SELECT (slice - :origin) DIV :width AS part, SUM(count) AS count, '' AS counts FROM batchline_slices
 WHERE topic = :topic AND slice >= :first AND slice < :last
-GROUP BY part;
+GROUP BY part
+UNION ALL
+SELECT 0, 0, counts FROM batchline_tallies WHERE topic = :topic;
 
 -- spot_counts: Messages that nobody holds, by how far they are behind the beginning, of one segment.
 SELECT (at_ms - :from_ms) DIV :width_ms AS bin, SUM(size) AS count FROM batchline_spots
@@ -173,7 +175,7 @@ ON DUPLICATE KEY UPDATE seen_ms = VALUES(seen_ms), drift_ms = VALUES(drift_ms),
     messages_per_second = GREATEST(messages_per_second, VALUES(messages_per_second));
 
 -- database_ms: What the database's clock shows.
-SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED);
+SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000;
 
 -- write_broker: Note that a broker was seen.
 INSERT INTO batchline_brokers (name, seen_ms, ahead_ms) VALUES (:name, :seen_ms, :ahead_ms)

@@ -130,10 +130,12 @@ INSERT INTO batchline_slices AS s (topic, slice, count)
 SELECT :topic::bigint, * FROM unnest(:slice::bigint[], :count::bigint[])
 ON CONFLICT (topic, slice) DO UPDATE SET count = s.count + excluded.count;
 
--- slice_counts: Sums, so many slices together.
-SELECT (slice - :origin) / :width AS part, SUM(count) AS count FROM batchline_slices
+-- tallies: Sums, so many slices together, and what was not summed yet: in one statement, for one becomes the other.
+SELECT (slice - :origin) / :width AS part, SUM(count) AS count, '' AS counts FROM batchline_slices
 WHERE topic = :topic AND slice >= :first AND slice < :last
-GROUP BY part;
+GROUP BY part
+UNION ALL
+SELECT 0, 0, counts FROM batchline_tallies WHERE topic = :topic;
 
 -- spot_counts: Messages that nobody holds, by how far they are behind the beginning, of one segment.
 SELECT (at_ms - :from_ms) / :width_ms AS bin, SUM(size) AS count FROM batchline_spots

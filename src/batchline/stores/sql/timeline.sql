@@ -61,9 +61,6 @@ FROM batchline_attempts WHERE bundle = :bundle ORDER BY number;
 -- insert_tally: How a call changed the counts of slices.
 INSERT INTO batchline_tallies (topic, counts) VALUES (:topic, :counts);
 
--- tallies: What was not summed yet.
-SELECT counts FROM batchline_tallies WHERE topic = :topic;
-
 -- count_spots: Messages that nobody holds, in a range of moments of one segment.
 SELECT SUM(size) FROM batchline_spots
 WHERE topic = :topic AND segment = {segment} AND at_ms >= :from_ms AND at_ms < :to_ms AND consumer IS NULL;
