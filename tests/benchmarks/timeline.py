@@ -25,6 +25,7 @@ SIZES = (10_000, 1_000_000, 10_000_000)
 #: Messages of one life, in bulk and singly: about as many as can be measured in the time.
 IN_BULK, SINGLY = 150_000, 3_000
 WORKERS = (1, 4)
+MANY_AT_ONCE = 5_000
 NOTES = f"""\
 Servers do not wait for the disk (fsync is off), SQLite waits at checkpoints only: ours and the peers alike. All \
 messages are created, then the database does its housekeeping (VACUUM, ANALYZE), then all are leased, then all are \
@@ -42,7 +43,7 @@ the order of creation and pass over all of them, and no matter to the others. Ou
 worst case. The table counts all rows, ours by state. Room is measured up to {HEAVIEST:,}; small tables take more each.
 What is pruned in the time is told from the rows that are left. Statements are prepared before the clock runs.
 Late: messages {APART_MS} ms apart, the first received taken for the first that was due; one \
-consumer: ours sleeps until the next is due, peers are asked every \
+consumer: ours is a `Consumer`, which sleeps until the next is due, peers are asked every \
 {POLL_MS} ms."""
 
 
@@ -55,6 +56,7 @@ class Report:
     """The tables."""
 
     bulk: Figures = field(default_factory=lambda: _figures(f"bulk: {AT_ONCE} messages a call"))
+    larger: Figures = field(default_factory=lambda: _figures(f"larger bulk: {MANY_AT_ONCE:,} messages a call"))
     single: Figures = field(default_factory=lambda: _figures("singly: one message a call"))
     waiting: Figures = field(default_factory=lambda: _figures(f"waiting: {AT_ONCE} messages a call, 1 worker"))
     times: Figures = field(default_factory=lambda: _figures("counts: of one call", "ms", 1))
@@ -63,7 +65,7 @@ class Report:
 
     def show(self) -> None:
         """Print the tables, and keep them as JSON."""
-        for figures in (self.bulk, self.single, self.waiting, self.times, self.space, self.late):
+        for figures in (self.bulk, self.larger, self.single, self.waiting, self.times, self.space, self.late):
             figures.show()
         console.print(NOTES, style="dim", highlight=False)
 
@@ -95,6 +97,7 @@ def measure_database(database: str, sizes: Sequence[int], report: Report) -> Non
     for workers in WORKERS:
         measure_lives(database, Life(bulk, AT_ONCE, workers), report.bulk)
         measure_lives(database, Life(single, 1, workers), report.single)
+    measure_lives(database, Life(bulk, MANY_AT_ONCE, 1), report.larger)
     if database != "SQLite":  # where only one writes
         measure_lives(database, Life(bulk, AT_ONCE, max(WORKERS)), report.bulk, processes=True)
     measure_delivery(database, min(sizes), report.late)

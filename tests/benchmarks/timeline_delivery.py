@@ -1,11 +1,13 @@
 """How long after its moment a message is in the hands of a consumer that waits for it."""
 
+import asyncio
 import threading
 from collections.abc import Sequence
 
+from batchline import Consumer, LeasedMessage
 from batchline.runtime.clock import now_us
 from tests.benchmarks.measure import Figures
-from tests.benchmarks.timeline_ours import OURS, Ours, contender, contenders
+from tests.benchmarks.timeline_ours import OURS, TOPIC, Ours, contender, contenders
 from tests.benchmarks.timeline_peers import MANY, Queue
 from tests.benchmarks.tracker_disk import fresh
 
@@ -21,10 +23,26 @@ WAITING = 10_000
 
 
 def deliver(queue: Queue, moments_ms: Sequence[int]) -> list[float]:
-    """Receive messages and finish them as they become due, in order; returns by how many ms each was late.
+    """Receive messages and finish them as they become due; returns by how many ms each was late."""
+    return _consume(queue, len(moments_ms)) if isinstance(queue, Ours) else _poll(queue, moments_ms)
 
-    Ours asks when the next is due and sleeps until then; the peers cannot say it, and are asked every 10 ms.
-    """
+
+def _consume(queue: Ours, count: int) -> list[float]:
+    """Ours, with a consumer as users run it."""
+    late_ms: list[float] = []
+
+    async def handle(message: LeasedMessage) -> None:
+        late_ms.append(now_us() / 1_000 - message.at_ms)
+        if len(late_ms) == count:
+            consumer.stop()
+
+    consumer = Consumer(queue.timeline, TOPIC, handle, consumer=queue.consumer())
+    asyncio.run(asyncio.wait_for(consumer.run(), (AHEAD_MS + MESSAGES * APART_MS + GRACE_MS) / 1_000))
+    return late_ms
+
+
+def _poll(queue: Queue, moments_ms: Sequence[int]) -> list[float]:
+    """The peers cannot say when the next is due, and are asked every 10 ms."""
     late_ms: list[float] = []
     sleep = threading.Event().wait
     while len(late_ms) < len(moments_ms) and now_us() // 1_000 < moments_ms[-1] + GRACE_MS:
@@ -35,13 +53,8 @@ def deliver(queue: Queue, moments_ms: Sequence[int]) -> list[float]:
         if tokens:
             queue.done(tokens)
         else:
-            sleep(max(0.0, _wake_ms(queue) - now_us() / 1_000) / 1_000)
+            sleep(POLL_MS / 1_000)
     return late_ms
-
-
-def _wake_ms(queue: Queue) -> float:
-    next_due = queue.next_due() if isinstance(queue, Ours) else None
-    return now_us() / 1_000 + POLL_MS if next_due is None else next_due
 
 
 def measure_delivery(database: str, waiting: int, figures: Figures) -> None:

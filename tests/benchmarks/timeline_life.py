@@ -26,7 +26,7 @@ PHASES = ("create", "lease", "done", "prune")
 #: Calls of each worker before the clock runs: connections are open then, and statements prepared.
 WARM_CALLS = 8
 #: No two alike, and none to be compressed: databases would make little of a bundle of equal bodies.
-BODIES = [random.Random(number).randbytes(100) for number in range(500)]
+BODIES = [random.Random(number).randbytes(100) for number in range(5_000)]
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
-from batchline import NewMessage, Prune, Timeline, open_store
-from batchline.core.message import LATEST_MS, Lease
+from batchline import LeasedMessage, NewMessage, Prune, Timeline, open_store
+from batchline.core.message import LATEST_MS
 from batchline.runtime.clock import now_us
 from tests.benchmarks.timeline_peers import PEERS, Queue, missing, peer, settle
 from tests.benchmarks.timeline_preload import preload_ours
 from tests.benchmarks.timeline_tables import DAY_MS, LEASE_MS, WAITING_BODY, YEAR_MS, Table
 
-__all__ = ["CHOSEN", "MOMENTS", "OURS", "WAYS", "Ours", "contender", "contenders", "counted"]
+__all__ = ["CHOSEN", "MOMENTS", "OURS", "TOPIC", "WAYS", "Ours", "contender", "contenders", "counted"]
 
 OURS, CHOSEN, MOMENTS = "batchline", "batchline, chosen ids", "batchline, a moment each"
 WAYS = (OURS, CHOSEN, MOMENTS)
@@ -32,7 +32,8 @@ class Ours:
         self.timeline = Timeline(self._store, live_for=timedelta(hours=1))
         self.topic = self.timeline.create_topic(TOPIC)
         self._prune = Prune(self._store)
-        self._new: Callable[[bytes], NewMessage] = {OURS: NewMessage, CHOSEN: self._chosen, MOMENTS: self._moment}[way]
+        ways: dict[str, Callable[[bytes], NewMessage | bytes]] = {CHOSEN: self._chosen, MOMENTS: self._moment}
+        self._new = ways.get(way)
         # Each process has ids of its own; each message a moment that has passed.
         self._ids = count(now_us() << 20)
         self._moments = count(self.timeline.now_ms() - DAY_MS)
@@ -56,7 +57,8 @@ class Ours:
 
     def create(self, bodies: Sequence[bytes]) -> None:
         """Create messages that are due at once, or were."""
-        outcomes = self.timeline.create(TOPIC, [self._new(body) for body in bodies], producer_group=GROUP)
+        messages = bodies if self._new is None else [self._new(body) for body in bodies]
+        outcomes = self.timeline.create(TOPIC, messages, producer_group=GROUP)
         assert all(outcome.outcome == "created" for outcome in outcomes)
 
     def _chosen(self, body: bytes) -> NewMessage:
@@ -76,10 +78,9 @@ class Ours:
         preload_ours(self._url, self.topic, owner, count)
         settle(self._url)
 
-    def lease(self, limit: int) -> Sequence[Lease]:
+    def lease(self, limit: int) -> Sequence[LeasedMessage]:
         """Lease what is due in this thread's buckets."""
-        leased = self.timeline.lease(TOPIC, self.consumer(), limit=limit, duration=LEASED_FOR)
-        return [message.lease for message in leased]
+        return self.timeline.lease(TOPIC, self.consumer(), limit=limit, duration=LEASED_FOR)
 
     def done(self, tokens: Sequence[Any]) -> int:
         """Finish messages; `prune` removes them."""
@@ -101,10 +102,6 @@ class Ours:
         """Look at the load of a year; returns how many wait in it."""
         to_ms = self.timeline.now_ms() + 2 * YEAR_MS
         return sum(one.count for one in self.timeline.load(TOPIC, to=to_ms).bins)
-
-    def next_due(self) -> int | None:
-        """When the next message is due."""
-        return self.timeline.next_due(TOPIC, self.consumer())
 
     def close(self) -> None:
         """Close the store."""

@@ -12,7 +12,7 @@ from tests.benchmarks.tracker_disk import bytes_on_disk, fresh
 
 __all__ = ["Waiting", "weigh_created"]
 
-AT_ONCE = len(BODIES)
+AT_ONCE = 500
 #: Messages that are due among those that wait; one by one they could not be finished in the time.
 DUE, DUE_ONE_BY_ONE = 20_000, 1_000
 COUNT_CALLS = 9
@@ -51,7 +51,7 @@ class Waiting:
         """Lease and finish in turn."""
         one_by_one = name == PROCRASTINATE
         for _ in range((DUE_ONE_BY_ONE if one_by_one else DUE) // AT_ONCE):
-            queue.create(BODIES)
+            queue.create(BODIES[:AT_ONCE])
         settle(url)
         # One by one anyhow: a call for many could not be stopped when its time is up.
         measured = within(LIMIT_S, int, _in_turn(queue, 1 if one_by_one else AT_ONCE))
@@ -93,7 +93,7 @@ def weigh_created(database: str, size: int, space: Figures) -> None:
     for name in (TABLE, *WAYS):
         with fresh(database) as url, contender(name, url) as queue:
             for _ in range(count // AT_ONCE):
-                queue.create(BODIES)
+                queue.create(BODIES[:AT_ONCE])
             if isinstance(queue, Ours):
                 while queue.prune():
                     pass
