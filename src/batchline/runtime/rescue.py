@@ -6,8 +6,8 @@ from typing import Final
 
 from batchline.core.topic import Topic
 from batchline.runtime.clock import now_us
+from batchline.stores.burying import bury_expired
 from batchline.stores.fresh_numbers import fresh_number
-from batchline.stores.leasing import bury_expired
 from batchline.stores.store import Store
 
 __all__ = ["Rescue"]

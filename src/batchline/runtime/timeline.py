@@ -39,13 +39,11 @@ from batchline.stores.leasing import (
     Leasing,
     done_leases,
     extend_leases,
-    held_messages,
     lease_messages,
     lease_one_message,
-    next_due_ms,
     release_leases,
-    upcoming_messages,
 )
+from batchline.stores.looking import held_messages, next_due_ms, upcoming_messages
 from batchline.stores.owning import (
     Creation,
     NumbersTaken,

@@ -1,6 +1,6 @@
 """What consumers do with messages, on any store: each verb a function of the rows of one transaction."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -14,32 +14,33 @@ from batchline.core.message import (
     LeasedMessage,
     Outcome,
     OutcomeWord,
-    Upcoming,
     as_lease,
     bucket_of,
     moment_ms,
 )
-from batchline.core.spot import Spot, mask_of, segment_of, segments_of
+from batchline.core.spot import Spot, mask_of, segments_of
 from batchline.core.topic import Topic, span_ms
+from batchline.stores.burying import bury, dead_letter_of
 from batchline.stores.line import LineChanges
 from batchline.stores.owning import find_places, spot_with
 from batchline.stores.timeline_rows import BEFORE_ALL, Due, Key, Stretch, TimelineRows, WholeSpot
 
 __all__ = [
+    "FIRST_SPOTS",
     "Leasing",
-    "bury_expired",
+    "covers",
     "done_leases",
     "extend_leases",
-    "held_messages",
     "lease_messages",
     "lease_one_message",
-    "next_due_ms",
+    "leased_messages",
     "release_leases",
-    "upcoming_messages",
 ]
 
 #: Spots that are asked for first, whatever the limit: most have many messages, and then a few are enough.
 FIRST_SPOTS: Final = 8
+#: Spots that one call may take or bury, however few messages are left for it.
+MOST_SPOTS: Final = 20_000
 
 #: Bundle, spot, version and consumer.
 Group = tuple[int, int, int, str]
@@ -78,7 +79,7 @@ class Leasing:
     def wanted(self, spot: Spot, bundle: Bundle) -> int:
         """The messages of a spot that it may have: in its buckets, and no more than are missing."""
         bits = spot.bits
-        if bundle.ids is not None and not _covers(self.buckets, spot):
+        if bundle.ids is not None and not covers(self.buckets, spot):
             inside = (place for place in indexes_of(bits) if self._has(bundle.ids[place]))
             bits = mask_of(inside)
         return mask_of(indexes_of(bits)[: self.missing]) if bits.bit_count() > self.missing else bits
@@ -87,7 +88,8 @@ class Leasing:
         return bucket_of(id, self.topic.buckets) in self.buckets
 
 
-def _covers(buckets: range, spot: Spot) -> bool:
+def covers(buckets: range, spot: Spot) -> bool:
+    """Whether all messages of a spot are in these buckets."""
     return spot.low_bucket in buckets and spot.high_bucket in buckets
 
 
@@ -96,10 +98,10 @@ def _covers(buckets: range, spot: Spot) -> bool:
 
 def lease_messages(rows: TimelineRows, leasing: Leasing, numbers: Iterator[int]) -> list[LeasedMessage]:
     """Lease messages that are available, the oldest first; those that were leased too often are buried instead."""
-    leasing.dead_letter = _dead_letter(rows, leasing.topic)
+    leasing.dead_letter = dead_letter_of(rows, leasing.topic)
     line, seen = LineChanges(numbers), set[Key]()
     after, ask = BEFORE_ALL, leasing.ask()
-    while leasing.missing:
+    while leasing.missing and len(seen) < MOST_SPOTS:
         due = rows.due(leasing.stretch(), after, ask)
         chosen = _enough(due, leasing.missing)
         if not chosen:
@@ -138,7 +140,7 @@ def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, spots: Seque
             continue
         line.note_lost(spot, mask)
         if leasing.dead_letter is not None and leasing.topic.is_exhausted(spot.attempts):
-            _bury(rows, line, leasing.topic, leasing.dead_letter, spot, bundle, mask, leasing.now_ms)
+            bury(rows, line, leasing.topic, leasing.dead_letter, spot, bundle, mask, leasing.now_ms)
         else:
             _take(leasing, line, spot, bundle, mask)
 
@@ -153,62 +155,14 @@ def _take(leasing: Leasing, line: LineChanges, spot: Spot, bundle: Bundle, mask:
         return leased if part.bits == spot.bits else narrowed(leased, bundle, leasing.topic.buckets)
 
     leased = line.change(spot, mask, become)
-    leasing.found += _leased_messages(leasing.topic.name, leased, bundle, spot.at_ms)
+    leasing.found += leased_messages(leasing.topic.name, leased, bundle, spot.at_ms)
 
 
-def _leased_messages(topic: str, spot: Spot, bundle: Bundle, at_ms: int) -> list[LeasedMessage]:
+def leased_messages(topic: str, spot: Spot, bundle: Bundle, at_ms: int) -> list[LeasedMessage]:
+    """The messages of a spot that is leased, and was due at that moment."""
     lease = (spot.version, spot.consumer or "", spot.at_ms, spot.bundle, spot.number)
     held = Held(topic, *lease, spot.attempts, bundle.owner, at_ms, bundle.all_ids(), bundle.bodies)
     return [LeasedMessage(held, place) for place in indexes_of(spot.bits)]
-
-
-def _dead_letter(rows: TimelineRows, topic: Topic) -> Topic | None:
-    """The dead-letter topic, if there is one that takes messages."""
-    found = None if topic.dead_letter is None else rows.topic(topic.dead_letter)
-    return None if found is None or found.deleted else found
-
-
-def bury_expired(rows: TimelineRows, topic: Topic, now_ms: int, limit: int, numbers: Iterator[int]) -> int:
-    """Bury messages whose last allowed lease has run out; tells how many spots there were."""
-    dead = _dead_letter(rows, topic)
-    if dead is None or topic.max_attempts is None:
-        return 0
-    line = LineChanges(numbers)
-    spots = rows.hold_exhausted(topic.number, topic.max_attempts, now_ms, limit)
-    bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
-    for spot in spots:
-        line.note_lost(spot, spot.bits)
-        _bury(rows, line, topic, dead, spot, bundles[spot.bundle], spot.bits, now_ms)
-    line.write(rows)
-    return len(spots)
-
-
-def _bury(
-    rows: TimelineRows,
-    line: LineChanges,
-    topic: Topic,
-    dead: Topic,
-    spot: Spot,
-    bundle: Bundle,
-    mask: int,
-    now_ms: int,
-) -> None:
-    """Move messages that were leased too often to the dead-letter topic, ids and history with them."""
-    buckets = {place: bucket_of(bundle.id_of(place), dead.buckets) for place in indexes_of(mask)}
-    segments: dict[int, list[int]] = {}
-    for place, bucket in buckets.items():
-        segments.setdefault(segment_of(bucket, dead.buckets), []).append(place)
-    for segment, places in segments.items():
-        inside = [buckets[place] for place in places]
-        become = partial(Spot.buried, topic=dead.number, segment=segment, buckets=inside, now_ms=now_ms)
-        line.change(spot, mask_of(places), become)
-    if bundle.ids is not None:
-        ids = {bundle.ids[place]: place for place in buckets}
-        # On a topic that is a dead-letter topic itself, another message may have the id.
-        found = rows.message_ids(topic.number, list(ids))
-        rows.delete_message_ids(topic.number, [id for id, at in found.items() if at == (bundle.number, ids[id])])
-        # An id that is taken there stays with the message that has it; this one is leased, and not found by its id.
-        rows.insert_message_ids(dead.number, sorted((id, bundle.number, place) for id, place in ids.items()))
 
 
 def lease_one_message(
@@ -222,9 +176,9 @@ def lease_one_message(
     bundle = rows.bundles_by_number([spot.bundle])[spot.bundle]
     line, mask = LineChanges(numbers), 1 << place[1]
     line.note_lost(spot, mask)
-    dead = _dead_letter(rows, leasing.topic)
+    dead = dead_letter_of(rows, leasing.topic)
     if dead is not None and leasing.topic.is_exhausted(spot.attempts):
-        _bury(rows, line, leasing.topic, dead, spot, bundle, mask, leasing.now_ms)
+        bury(rows, line, leasing.topic, dead, spot, bundle, mask, leasing.now_ms)
     else:
         _take(leasing, line, spot, bundle, mask)
     line.write(rows)
@@ -385,64 +339,3 @@ def _outcome(lease: Lease, word: OutcomeWord, active: int, new: Spot | None) -> 
     if new is None:
         return Outcome(lease.id, word)
     return Outcome(lease.id, word, lease._replace(version=new.version, until_ms=new.at_ms, spot=new.number))
-
-
-# --- look -------------------------------------------------------------------------------------------------------------
-
-
-def held_messages(rows: TimelineRows, topics: Iterable[Topic], consumer: str, now_ms: int) -> list[LeasedMessage]:
-    """The messages that a consumer has active leases on, so that it can go on with them."""
-    found: list[LeasedMessage] = []
-    for topic in topics:
-        spots = rows.leased_spots(topic.number, consumer, now_ms)
-        bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
-        for spot in spots:
-            found += _leased_messages(topic.name, spot, bundles[spot.bundle], spot.at_ms)
-    return found
-
-
-def upcoming_messages(rows: TimelineRows, stretch: Stretch, topic: Topic, limit: int) -> list[Upcoming]:
-    """The messages on a stretch of the line, the oldest first, with their versions; nothing is leased."""
-    found: list[Upcoming] = []
-    for spots in _spots_along(rows, stretch, max(limit, FIRST_SPOTS)):
-        bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
-        for spot in spots:
-            if spot.bundle in bundles:  # else it was removed a moment ago
-                ids = _ids_in(stretch.buckets, spot, bundles[spot.bundle], topic)
-                found += [Upcoming(id, spot.version, spot.at_ms) for id in ids]
-        if len(found) >= limit:
-            break
-    return found[:limit]
-
-
-def next_due_ms(rows: TimelineRows, stretch: Stretch, topic: Topic) -> int | None:
-    """When the next message on a stretch of the line is due."""
-    if len(stretch.buckets) == topic.buckets:
-        due = rows.due(stretch, BEFORE_ALL, 1)
-        return due[0].at_ms if due else None
-    for spots in _spots_along(rows, stretch, FIRST_SPOTS):
-        for spot in spots:
-            # One that reaches over these buckets may have no message in them: who waited for it would never rest.
-            if _covers(stretch.buckets, spot):
-                return spot.at_ms
-            bundle = rows.bundles_by_number([spot.bundle]).get(spot.bundle)
-            if bundle is not None and _ids_in(stretch.buckets, spot, bundle, topic):
-                return spot.at_ms
-    return None
-
-
-def _ids_in(buckets: range, spot: Spot, bundle: Bundle, topic: Topic) -> list[str]:
-    ids = (bundle.id_of(place) for place in indexes_of(spot.bits))
-    return [id for id in ids if bucket_of(id, topic.buckets) in buckets]
-
-
-def _spots_along(rows: TimelineRows, stretch: Stretch, ask: int) -> Iterator[list[Spot]]:
-    """Spots on a stretch of the line, the oldest first, some at a time; without those that were removed meanwhile."""
-    after = BEFORE_ALL
-    while True:
-        due = rows.due(stretch, after, ask)
-        spots = {spot.key: spot for spot in rows.spots_of({one.bundle for one in due})} if due else {}
-        yield [spots[one.key] for one in due if one.key in spots]
-        if len(due) < ask:
-            return
-        after = due[-1]

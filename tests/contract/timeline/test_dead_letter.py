@@ -7,7 +7,7 @@ import pytest
 from batchline import Lease, NewMessage, Store, Timeline
 from batchline.core.message import bucket_of, moment_ms
 from batchline.errors import StoreError, UnknownMessage
-from batchline.stores.leasing import bury_expired
+from batchline.stores.burying import bury_expired
 from batchline.stores.rows import Rows
 from tests.contract.timeline.line import MINUTE_MS, Line, ids_of, leases_of, prune, rescue, words
 from tests.doubles import HandClock, new_id

@@ -70,7 +70,7 @@ UPDATE JSON_TABLE(:rows, '$[*]' COLUMNS (
     bundle BIGINT PATH '$[0]', number BIGINT PATH '$[1]', version INTEGER PATH '$[2]', bits BIGINT PATH '$[3]',
     consumer VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[4]'
 )) AS w
-STRAIGHT_JOIN batchline_spots AS s ON s.bundle = w.bundle AND s.number = w.number
+STRAIGHT_JOIN batchline_spots AS s FORCE INDEX (PRIMARY) ON s.bundle = w.bundle AND s.number = w.number
 SET s.segment = -1, s.at_ms = :now_ms, s.bits = 0, s.size = 0, s.consumer = NULL
 WHERE s.version = w.version AND s.bits = w.bits AND s.consumer = CAST(w.consumer AS BINARY) AND s.at_ms > :now_ms;
 

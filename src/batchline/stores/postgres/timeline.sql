@@ -67,13 +67,14 @@ FROM unnest(
 WHERE s.bundle = w.bundle AND s.number = w.number AND s.version = w.version_before AND s.bits = w.bits_before;
 
 -- end_spots: Take spots off the line whose messages are all leased in this way, actively.
+-- Consumer and moment are compared so that no index on them can be used: whatever statistics say, there is one spot a key.
 UPDATE batchline_spots AS s
 SET segment = -1, at_ms = :now_ms, bits = 0, size = 0, consumer = NULL
 FROM unnest(
     :bundle::bigint[], :number::bigint[], :version::integer[], :bits::bigint[], :consumer::text[]
 ) AS w (bundle, number, version, bits, consumer)
 WHERE s.bundle = w.bundle AND s.number = w.number AND s.version = w.version AND s.bits = w.bits
-    AND s.consumer = w.consumer AND s.at_ms > :now_ms;
+    AND s.consumer IS NOT DISTINCT FROM w.consumer AND s.at_ms - :now_ms > 0;
 
 -- delete_spots: Forget spots.
 DELETE FROM batchline_spots AS s
@@ -85,7 +86,7 @@ SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bu
     s.attempts, s.consumer
 FROM unnest(:bundle::bigint[], :number::bigint[]) AS q (bundle, number)
 JOIN batchline_spots AS s ON s.bundle = q.bundle AND s.number = q.number
-WHERE s.at_ms <= :now_ms AND s.segment >= 0
+WHERE s.at_ms - :now_ms <= 0 AND s.segment >= 0
 FOR UPDATE OF s SKIP LOCKED;
 
 -- hold_spots: Spots, locked in the order given until the transaction ends.
