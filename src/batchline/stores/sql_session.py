@@ -53,7 +53,7 @@ class SqlSession:
         query `order` is how all of them together are ordered and limited.
         """
         # In few characters: psycopg reads a long text again each time.
-        text = " ".join(f"SELECT * FROM ({self._text(query)}) AS s{{segment}}".split())  # noqa: S608 - a query of ours
+        text = " ".join(f"SELECT * FROM ({self._text(query)}) AS of{{segment}}".split())  # noqa: S608 - a query of ours
         parts = " UNION ALL ".join(text.format(segment=segment) for segment in segments)
         self._send(f"{parts} {self._text(order)}", parameters)
         return list(self._cursor.fetchall())
