@@ -210,7 +210,7 @@ def test_what_cannot_be_is_refused(held: tuple[Line, Lease], what: str) -> None:
 @pytest.mark.parametrize("verb", ["extend", "release", "done"])
 def test_what_is_no_lease_is_malformed(held: tuple[Line, Lease], verb: str) -> None:
     line, lease = held
-    values = ("text", [lease, None], [lease, "text"], tuple(lease), [tuple(lease)], line.timeline.my_leases("w"))
+    values = ("text", [lease, None], [lease, "text"], tuple(lease), [tuple(lease)], [line.timeline.my_leases("w")])
     assert_refused(line, getattr(line.timeline, verb), values, MalformedLease)
 
 

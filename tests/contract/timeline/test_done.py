@@ -82,3 +82,14 @@ def test_a_lease_can_be_handed_on_as_a_text(line: Line) -> None:
 
 def test_nothing_done_is_no_outcome(line: Line) -> None:
     assert line.timeline.done([]) == []
+
+
+def test_messages_stand_for_their_leases(line: Line) -> None:
+    line.leased("a", "b", "c", "d")
+    a, b, c, d = line.timeline.my_leases("w", topic=line.topic)
+    (extended,) = line.timeline.extend(a)
+    assert words(line.timeline.release([b])) == ["released"]
+    outcomes = line.timeline.done([c, a, d.lease, b])
+    assert ids_of(outcomes) == [c.id, a.id, d.id, b.id]
+    assert words(outcomes) == ["done", "lost", "done", "lost"]
+    assert words(line.timeline.done(extended.lease or a)) == ["done"]
