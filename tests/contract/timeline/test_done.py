@@ -90,6 +90,6 @@ def test_messages_stand_for_their_leases(line: Line) -> None:
     (extended,) = line.timeline.extend(a)
     assert words(line.timeline.release([b])) == ["released"]
     outcomes = line.timeline.done([c, a, d.lease, b])
-    assert ids_of(outcomes) == [c.id, a.id, d.id, b.id]
+    assert [outcome.id for outcome in outcomes] == [c.id, a.id, d.id, b.id]
     assert words(outcomes) == ["done", "lost", "done", "lost"]
     assert words(line.timeline.done(extended.lease or a)) == ["done"]
