@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.servers.server import REPOSITORY
-from tests.spark.stream_program import SKEW_US
+from tests.spark.stream_program import SKEW_US, by_frame
 from tests.spark.streams import RULES, arriving, by_library, cuts_of, land, shown, stream
 from tests.spark.test_one_answer import told_until
 
@@ -93,3 +93,12 @@ def test_a_killed_driver_goes_on_where_it_was(spark: SparkSession, tmp_path: Pat
         assert set(told) <= set(expected)
         missing = set(expected) - set(told)
         assert all(row[-1] is None or row[3] > told_until(messages) for row in missing)
+
+
+def test_a_driver_killed_as_it_noted_its_first_offsets_is_followed(spark: SparkSession, tmp_path: Path) -> None:
+    messages = stream(0, 200, 40)
+    land(arriving(messages, 7, SKEW_US), cuts_of(8, len(messages), 2), tmp_path / "in")
+    (tmp_path / "checkpoint" / "offsets").mkdir(parents=True)
+    (tmp_path / "checkpoint" / "offsets" / ".0.half-written.tmp").touch()
+    by_frame(spark, tmp_path, RULES[0])
+    assert spark.read.parquet(str(tmp_path / "out")).count() > 0
