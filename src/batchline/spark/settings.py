@@ -25,7 +25,7 @@ ALWAYS = {
     # mapInArrow, 2 M rows, three runs each). Wide rows are held by Spark's own limit, 64 MiB at once.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.python.worker.reuse": "true",
-    # A driver that is killed as it notes its first offsets leaves half a note: Spark would never start the stream again.
+    # A driver that is killed as it notes its first offsets leaves half a note, and Spark would never start it again.
     "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
     # A web server per session, on a port anybody can reach: for whoever asks for it.
     "spark.ui.enabled": "false",
