@@ -138,15 +138,21 @@ def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, spots: Seque
         mask = leasing.wanted(spot, bundle)
         if not mask:
             continue
-        line.note_lost(spot, mask)
-        if leasing.dead_letter is not None and leasing.topic.is_exhausted(spot.attempts):
-            bury(rows, line, leasing.topic, leasing.dead_letter, spot, bundle, mask, leasing.now_ms)
-        else:
-            _take(leasing, line, spot, bundle, mask)
+        _take_or_bury(rows, leasing, line, spot, bundle, mask)
 
 
 def _order(spot: Spot) -> tuple[int, int, int, int]:
     return spot.at_ms, spot.turn, spot.bundle, spot.number
+
+
+def _take_or_bury(
+    rows: TimelineRows, leasing: Leasing, line: LineChanges, spot: Spot, bundle: Bundle, mask: int
+) -> None:
+    line.note_lost(spot, mask)
+    if leasing.dead_letter is not None and leasing.topic.is_exhausted(spot.attempts):
+        bury(rows, line, leasing.topic, leasing.dead_letter, spot, bundle, mask, leasing.now_ms)
+    else:
+        _take(leasing, line, spot, bundle, mask)
 
 
 def _take(leasing: Leasing, line: LineChanges, spot: Spot, bundle: Bundle, mask: int) -> None:
@@ -175,12 +181,8 @@ def lease_one_message(
         return None
     bundle = rows.bundles_by_number([spot.bundle])[spot.bundle]
     line, mask = LineChanges(numbers), 1 << place[1]
-    line.note_lost(spot, mask)
-    dead = dead_letter_of(rows, leasing.topic)
-    if dead is not None and leasing.topic.is_exhausted(spot.attempts):
-        bury(rows, line, leasing.topic, dead, spot, bundle, mask, leasing.now_ms)
-    else:
-        _take(leasing, line, spot, bundle, mask)
+    leasing.dead_letter = dead_letter_of(rows, leasing.topic)
+    _take_or_bury(rows, leasing, line, spot, bundle, mask)
     line.write(rows)
     return leasing.found[0] if leasing.found else None
 

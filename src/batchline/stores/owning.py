@@ -314,11 +314,7 @@ def read_message(
     message = message_at(topic, spot, bundle, place[1], tried, now_ms)
     if owner is not None and message.producer_group == owner:
         return message
-    if (
-        lease is not None
-        and spot.is_leased(now_ms)
-        and (spot.consumer, spot.version) == (lease.consumer, lease.version)
-    ):
+    if lease is not None and spot.is_held(lease.version, lease.consumer, now_ms):
         return message
     raise ForeignMessage(f"message {id!r} on {topic.name!r} is neither yours nor leased to you")
 
