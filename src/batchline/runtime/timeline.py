@@ -28,7 +28,6 @@ from batchline.core.message import (
 )
 from batchline.core.moment import check_span
 from batchline.core.name import check_name, reason_text
-from batchline.core.spot import segments_of
 from batchline.core.topic import Topic, span_ms
 from batchline.errors import Degraded, InvalidCount, InvalidInput, StoreUnavailable, shown
 from batchline.runtime.clock import now_us
@@ -55,7 +54,7 @@ from batchline.stores.owning import (
 )
 from batchline.stores.rows import Rows
 from batchline.stores.store import Store
-from batchline.stores.timeline_rows import ConsumerRow, Stretch
+from batchline.stores.timeline_rows import ConsumerRow, stretch_of
 from batchline.stores.topics import create_topic, delete_topic, known_topic, live_topic, update_topic
 
 __all__ = ["Timeline"]
@@ -336,7 +335,7 @@ class Timeline:
         def look(rows: Rows) -> list[Upcoming]:
             found = live_topic(rows, topic)
             share = self._share(found, consumer, now_ms)
-            stretch = _stretch(found, share, now_ms + span_ms(within))
+            stretch = stretch_of(found, share, now_ms + span_ms(within))
             return upcoming_messages(rows, stretch, found, limit) if share else []
 
         return self._store.read(look)
@@ -350,7 +349,7 @@ class Timeline:
         def look(rows: Rows) -> int | None:
             found = live_topic(rows, topic)
             share = self._share(found, consumer, now_ms)
-            return next_due_ms(rows, _stretch(found, share, LATEST_MS), found) if share else None
+            return next_due_ms(rows, stretch_of(found, share, LATEST_MS), found) if share else None
 
         return self._store.read(look)
 
@@ -479,11 +478,6 @@ class Timeline:
         # A topic of the same name that was made anew may have fewer.
         fits = now_ms - seen_ms <= self._live_for_ms and buckets.stop <= topic.buckets
         return buckets if fits else range(topic.buckets)
-
-
-def _stretch(topic: Topic, buckets: range, to_ms: int) -> Stretch:
-    segments = segments_of(buckets.start, buckets.stop - 1, topic.buckets) if buckets else range(0)
-    return Stretch(topic.number, segments, buckets, 0, to_ms)
 
 
 def _cuts(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -18,12 +18,12 @@ from batchline.core.message import (
     bucket_of,
     moment_ms,
 )
-from batchline.core.spot import Spot, mask_of, segments_of
+from batchline.core.spot import Spot, mask_of
 from batchline.core.topic import Topic, span_ms
 from batchline.stores.burying import bury, dead_letter_of
 from batchline.stores.line import LineChanges
 from batchline.stores.owning import find_places, spot_with
-from batchline.stores.timeline_rows import BEFORE_ALL, Due, Key, Stretch, TimelineRows, WholeSpot
+from batchline.stores.timeline_rows import BEFORE_ALL, Due, Key, TimelineRows, WholeSpot, stretch_of
 
 __all__ = [
     "FIRST_SPOTS",
@@ -71,11 +71,6 @@ class Leasing:
         """How many spots to ask for: if they are as large as those before, with a quarter more than are missing."""
         return min(self.missing, FIRST_SPOTS + int(1.25 * self.missing / self.spot_size))
 
-    def stretch(self) -> Stretch:
-        """Where to look."""
-        segments = segments_of(self.buckets.start, self.buckets.stop - 1, self.topic.buckets)
-        return Stretch(self.topic.number, segments, self.buckets, 0, self.now_ms)
-
     def wanted(self, spot: Spot, bundle: Bundle) -> int:
         """The messages of a spot that it may have: in its buckets, and no more than are missing."""
         bits = spot.bits
@@ -100,9 +95,10 @@ def lease_messages(rows: TimelineRows, leasing: Leasing, numbers: Iterator[int])
     """Lease messages that are available, the oldest first; those that were leased too often are buried instead."""
     leasing.dead_letter = dead_letter_of(rows, leasing.topic)
     line, seen = LineChanges(numbers), set[Key]()
+    stretch = stretch_of(leasing.topic, leasing.buckets, leasing.now_ms)
     after, ask = BEFORE_ALL, leasing.ask()
     while leasing.missing and len(seen) < MOST_SPOTS:
-        due = rows.due(leasing.stretch(), after, ask)
+        due = rows.due(stretch, after, ask)
         chosen = _enough(due, leasing.missing)
         if not chosen:
             break

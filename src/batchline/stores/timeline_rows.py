@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 from batchline.core.bundle import Bundle
 from batchline.core.future_load import Range
-from batchline.core.spot import Spot
+from batchline.core.spot import Spot, segments_of
 from batchline.core.topic import Topic
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "TimelineRows",
     "TriedSpot",
     "WholeSpot",
+    "stretch_of",
 ]
 
 Key = tuple[int, int]
@@ -66,6 +67,12 @@ class Stretch(NamedTuple):
     buckets: range
     from_ms: int
     to_ms: int
+
+
+def stretch_of(topic: Topic, buckets: range, to_ms: int) -> Stretch:
+    """The line of these buckets, from its beginning on."""
+    segments = segments_of(buckets.start, buckets.stop - 1, topic.buckets) if buckets else range(0)
+    return Stretch(topic.number, segments, buckets, 0, to_ms)
 
 
 class SpotChange(NamedTuple):
