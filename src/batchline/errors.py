@@ -9,6 +9,7 @@
     │   ├── InvalidName           a name we cannot keep: empty, too long, with control characters
     │   ├── InvalidCount          a number of items that cannot be
     │   ├── InvalidMessage        a message we cannot keep: a naive time, a body that is too large
+    │   ├── InvalidOperation      an operation we cannot send: a negative cost, a capacity nobody knows
     │   ├── InvalidStore          an address that names no store
     │   ├── MalformedItem         neither an item id nor a group with a mask
     │   └── MalformedLease        not a lease as it was given out
@@ -30,6 +31,15 @@
     │   ├── UnknownMessage        there is none of this id on the topic
     │   ├── ForeignMessage        it is neither yours nor leased to you
     │   └── RefusedMessage        rows that a topic does not take as messages; the others are on it
+    ├── OperationRefused      operations that the dispatcher does not take; none of them was enqueued
+    │   ├── TooExpensive          it costs more than the limiter can ever give
+    │   ├── TooManyAttempts       its watcher allows no further one
+    │   ├── BufferFull            there is no room, and one does not wait
+    │   └── DispatcherStopped     it takes nothing any more; `operations` are those that were left out
+    ├── DeadlinePassed        what an operation died of that could not be sent in time
+    ├── Throttled             raised by a callback: the receiver wants us to slow down
+    ├── ImproperOrder         provision, start and stop, in another order than that
+    ├── ResourceMismatch      a shared capacity that others divide otherwise
     ├── Degraded              this broker's clock is off: it answers, and changes nothing
     ├── StoreError            what keeps state, and its troubles
     │   ├── StoreUnavailable      it does not answer; the call can be repeated, unless an estimate counts
@@ -40,19 +50,24 @@ A message says what was expected and what came.
 """
 
 import difflib
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any, Final
 
 __all__ = [
     "BatchlineError",
+    "BufferFull",
     "ChildItem",
+    "DeadlinePassed",
     "Degraded",
+    "DispatcherStopped",
     "FanoutExists",
     "FanoutExpired",
     "FanoutRefused",
     "FanoutSealed",
     "ForeignGroup",
     "ForeignMessage",
+    "ImproperOrder",
     "InvalidCheckpoint",
     "InvalidCount",
     "InvalidFile",
@@ -60,6 +75,7 @@ __all__ = [
     "InvalidMeasurement",
     "InvalidMessage",
     "InvalidName",
+    "InvalidOperation",
     "InvalidRules",
     "InvalidSnapshot",
     "InvalidStore",
@@ -67,10 +83,15 @@ __all__ = [
     "MalformedItem",
     "MalformedLease",
     "MissingExtra",
+    "OperationRefused",
     "RefusedMessage",
+    "ResourceMismatch",
     "SchemaMismatch",
     "StoreError",
     "StoreUnavailable",
+    "Throttled",
+    "TooExpensive",
+    "TooManyAttempts",
     "TopicDeleted",
     "TopicExists",
     "TopicRefused",
@@ -130,6 +151,10 @@ class MalformedItem(InvalidInput):
 
 class InvalidMessage(InvalidInput):
     """A message cannot be kept as it is; nothing was changed."""
+
+
+class InvalidOperation(InvalidInput):
+    """An operation cannot be sent as it is; nothing was changed."""
 
 
 class MalformedLease(InvalidInput):
@@ -206,6 +231,54 @@ class ForeignMessage(TopicRefused):
 
 class RefusedMessage(TopicRefused):
     """The topic does not take these messages; others that were written with them are on it."""
+
+
+class OperationRefused(BatchlineError):
+    """The dispatcher does not take these operations; none of them was enqueued."""
+
+
+class TooExpensive(OperationRefused):
+    """The operation costs more than the limiter can ever give: divide it, or raise the capacity."""
+
+
+class TooManyAttempts(OperationRefused):
+    """The operation was handed out as often as its watcher allows."""
+
+
+class BufferFull(OperationRefused):
+    """The buffer has no room for these operations now; try later, or wait with `enqueue`."""
+
+
+class DispatcherStopped(OperationRefused):
+    """The dispatcher was stopped: it takes nothing any more."""
+
+    def __init__(self, message: str, operations: Sequence[Any] = ()):
+        super().__init__(message)
+        #: Those that were not enqueued: of many, some may have been before it was stopped.
+        self.operations = list(operations)
+
+
+class DeadlinePassed(BatchlineError):
+    """The operation could not be sent before its deadline."""
+
+
+class Throttled(BatchlineError):
+    """Raised by a callback when the receiver has too much to do: dispatching pauses, and the operations come again."""
+
+    def __init__(self, message: str = "the receiver is throttling", *, retry_after: timedelta | None = None):
+        super().__init__(message)
+        if not isinstance(retry_after, timedelta | None):
+            raise InvalidInput(f"retry_after must be a timedelta, got {shown(retry_after)}")
+        #: How long the receiver wants to be left alone, if it has said so.
+        self.retry_after = retry_after
+
+
+class ImproperOrder(BatchlineError):
+    """What was called must be called in another order."""
+
+
+class ResourceMismatch(BatchlineError):
+    """A shared capacity is divided otherwise there than here; give every instance the same shared and factor."""
 
 
 class Degraded(BatchlineError):

@@ -1,0 +1,1 @@
+"""Lease managers: who may use which partition of a shared capacity, and until when."""
