@@ -4,6 +4,7 @@ Every stage stands alone; the names below are the library's public face.
 """
 
 from batchline.core.ack import AckOutcome, ItemError, SealOutcome
+from batchline.core.adaptive import Adaptive
 from batchline.core.attendance import BrokerHealth, Subscription
 from batchline.core.batch import Batch, CloseReason, Verdict
 from batchline.core.batch_rules import BatchRules
@@ -27,19 +28,24 @@ from batchline.core.message import (
     read_lease,
 )
 from batchline.core.on_complete import OnComplete
+from batchline.core.operation import Operation, Watcher
 from batchline.core.pack_rules import PackRules
 from batchline.core.packer import pack
 from batchline.core.parcel import Packed, Parcel
+from batchline.core.ramp import Ramp
 from batchline.core.retry import RetryRules
 from batchline.core.topic import Topic
-from batchline.errors import BatchlineError
+from batchline.errors import BatchlineError, Throttled
 from batchline.runtime.beat import Beat
 from batchline.runtime.consumer import Consumer
+from batchline.runtime.dispatcher import Dispatcher, Remains
 from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.runtime.expire import Expire
+from batchline.runtime.provisioned_resource import ProvisionedResource
 from batchline.runtime.prune import Prune
 from batchline.runtime.rescue import Rescue
 from batchline.runtime.services import Services
+from batchline.runtime.shared_resource import SharedResource
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
 from batchline.stores import Store, open_store
@@ -47,6 +53,7 @@ from batchline.stores.redis.estimates import EstimateStore
 
 __all__ = [
     "AckOutcome",
+    "Adaptive",
     "Attempt",
     "Batch",
     "BatchRules",
@@ -57,6 +64,7 @@ __all__ = [
     "CloseReason",
     "Consumer",
     "Counts",
+    "Dispatcher",
     "EstimateStore",
     "EstimatedTracker",
     "EventTimeBatcher",
@@ -74,22 +82,29 @@ __all__ = [
     "MessagePage",
     "NewMessage",
     "OnComplete",
+    "Operation",
     "Outcome",
     "PackRules",
     "Packed",
     "Parcel",
+    "ProvisionedResource",
     "Prune",
+    "Ramp",
+    "Remains",
     "Rescue",
     "RetryRules",
     "SealOutcome",
     "Services",
+    "SharedResource",
     "Store",
     "Subscription",
+    "Throttled",
     "Timeline",
     "Topic",
     "Tracker",
     "Upcoming",
     "Verdict",
+    "Watcher",
     "lease_text",
     "open_store",
     "pack",

@@ -6,7 +6,18 @@ from typing import Any, Final
 
 from batchline.errors import BatchlineError, shown
 
-__all__ = ["Amounts", "Cost", "amount_of", "exceeds", "largest_ratio", "least", "most", "names_of", "part_of"]
+__all__ = [
+    "Amounts",
+    "Cost",
+    "amount_of",
+    "exceeds",
+    "largest_ratio",
+    "least",
+    "most",
+    "names_of",
+    "part_of",
+    "same_names",
+]
 
 #: A cost as people write it.
 Cost = float | Mapping[str, float]
@@ -15,17 +26,23 @@ LARGEST: Final = 1e15
 
 
 class Amounts(dict[str, float]):
-    """An amount of each of several capacities; what is not named is 0. Adds, subtracts and scales as a number does."""
+    """An amount of each of several capacities; what is not named is 0. Adds, subtracts and scales as a number does.
+
+    A plain number among them is the amount of a capacity without a name.
+    """
 
     def __add__(self, other: "Amounts | float") -> "Amounts":
         if not isinstance(other, Amounts):
-            return self  # nothing, as `sum` begins with
+            other = Amounts({"": other} if other else {})
         return Amounts({name: self.get(name, 0) + other.get(name, 0) for name in self | other})
 
     __radd__ = __add__
 
-    def __sub__(self, other: "Amounts") -> "Amounts":
+    def __sub__(self, other: "Amounts | float") -> "Amounts":
         return self + other * -1
+
+    def __rsub__(self, other: float) -> "Amounts":
+        return self * -1 + other
 
     def __mul__(self, factor: float) -> "Amounts":
         return Amounts({name: amount * factor for name, amount in self.items()})
@@ -59,6 +76,11 @@ def _number(name: str, value: object, refused: type[BatchlineError]) -> float:
 def names_of(amount: Amount) -> tuple[str, ...] | None:
     """The names of several capacities; None for a single one."""
     return tuple(amount) if isinstance(amount, Amounts) else None
+
+
+def same_names(one: Amount, other: Amount) -> bool:
+    """Whether both are amounts of the same capacities."""
+    return set(names_of(one) or (None,)) == set(names_of(other) or (None,))
 
 
 def part_of(amount: Amount, name: str | None) -> float:

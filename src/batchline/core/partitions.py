@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from batchline.core.cost import Amount, Amounts, largest_ratio, names_of, part_of
+from batchline.core.cost import Amount, Amounts, largest_ratio, part_of, same_names
 from batchline.errors import InvalidRules
 
 __all__ = ["MOST_PARTITIONS", "Asking", "fair_shares", "partition_count", "partition_worth", "partitions_wanted"]
@@ -24,7 +24,7 @@ class Asking:
 
 def partition_count(shared: Amount, factor: Amount) -> int:
     """Into how many partitions a capacity is divided: the last may be worth less than a factor."""
-    if names_of(shared) != names_of(factor) and set(names_of(shared) or ()) != set(names_of(factor) or ()):
+    if not same_names(shared, factor):
         raise InvalidRules(f"factor must name the same capacities as shared, got {factor!r} for {shared!r}")
     count = math.ceil(largest_ratio(shared, factor) - 1e-9) if shared else 0
     if count > MOST_PARTITIONS:

@@ -1,0 +1,133 @@
+"""Operations that wait: in a lane for each watcher and priority, in the order they came."""
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from operator import attrgetter
+
+from batchline.core.cost import Amount
+from batchline.core.operation import Operation, Watcher
+
+__all__ = ["Buffer", "Lane"]
+
+cost_of = attrgetter("cost")
+deadline_of = attrgetter("deadline_us")
+
+
+class Lane:
+    """The operations of one watcher at one priority."""
+
+    __slots__ = ("free", "number", "operations", "priority", "served", "watcher")
+
+    def __init__(self, watcher: Watcher, priority: int, number: int, served: float):
+        self.watcher, self.priority, self.number = watcher, priority, number
+        #: How much was taken from it, by weight: who has got least is next.
+        self.served = served
+        self.operations: deque[Operation] = deque()
+        #: How many of them cost nothing.
+        self.free = 0
+
+
+class Buffer:
+    """All operations that wait, and what they cost together."""
+
+    def __init__(self) -> None:
+        self.lanes: dict[tuple[Watcher, int], Lane] = {}
+        self.count = 0
+        self.cost: Amount = 0
+        #: How much the lane has got that was next last: a new lane begins there, and not with an advantage.
+        self.served = 0.0
+        #: Not before this moment is one past its deadline.
+        self.deadline_us: float = math.inf
+        self._lanes_made = 0
+
+    def add(self, operations: list[Operation]) -> None:
+        """Put operations at the end of their lanes."""
+        self._count(operations)
+        for lane, run in self._runs(operations):
+            lane.operations.extend(run)
+
+    def put_back(self, operations: list[Operation]) -> None:
+        """Put operations that were taken at the beginning of their lanes again."""
+        self._count(operations)
+        for lane, run in self._runs(operations[::-1]):
+            lane.operations.extendleft(run)
+
+    def taken(self, operations: list[Operation], cost: Amount) -> None:
+        """Note that operations were taken out of their lanes, which cost so much together."""
+        self.count -= len(operations)
+        # Of nothing the cost is nothing: what rounding left is not carried on.
+        self.cost = self.cost - cost if self.count else 0
+
+    def take_free(self, lane: Lane) -> list[Operation]:
+        """Take operations that cost nothing out of a lane, past those that wait for capacity."""
+        found = [operation for operation in lane.operations if not operation.cost]
+        lane.operations = deque(operation for operation in lane.operations if operation.cost)
+        lane.free = 0
+        return found
+
+    def take_expired(self, wall_us: int) -> list[Operation]:
+        """Take all whose deadline has passed."""
+        if wall_us < self.deadline_us:
+            return []
+        expired: list[Operation] = []
+        self.deadline_us = math.inf
+        for lane in self.lanes.values():
+            expired += self._expire(lane, wall_us)
+        self.taken(expired, sum(map(cost_of, expired)))
+        return expired
+
+    def take_all(self) -> list[Operation]:
+        """Take everything, lane by lane."""
+        everything = [operation for lane in self.lanes.values() for operation in lane.operations]
+        self.lanes.clear()
+        self.count, self.cost, self.deadline_us = 0, 0, math.inf
+        return everything
+
+    def forget_empty(self) -> None:
+        """Forget lanes that are empty, unless they have got more than others: they would come back with less."""
+        if not self.count:
+            self.lanes.clear()
+            self.served = 0.0
+            return
+        for key in [key for key, lane in self.lanes.items() if not lane.operations and lane.served <= self.served]:
+            del self.lanes[key]
+
+    def _count(self, operations: list[Operation]) -> None:
+        self.count += len(operations)
+        self.cost = self.cost + sum(map(cost_of, operations))
+        timed = [deadline for deadline in map(deadline_of, operations) if deadline is not None]
+        self.deadline_us = min([self.deadline_us, *timed])
+
+    def _runs(self, operations: list[Operation]) -> Iterable[tuple[Lane, list[Operation]]]:
+        """Operations as runs of one lane each."""
+        begin = 0
+        while begin < len(operations):
+            watcher, priority = operations[begin].watcher, operations[begin].priority
+            end = begin + 1
+            while end < len(operations) and operations[end].watcher is watcher and operations[end].priority == priority:
+                end += 1
+            run = operations[begin:end]
+            lane = self._lane(watcher, priority)
+            lane.free += [operation.cost for operation in run].count(0)
+            yield lane, run
+            begin = end
+
+    def _lane(self, watcher: Watcher, priority: int) -> Lane:
+        lane = self.lanes.get((watcher, priority))
+        if lane is None:
+            self._lanes_made += 1
+            lane = self.lanes[watcher, priority] = Lane(watcher, priority, self._lanes_made, self.served)
+        elif not lane.operations:
+            lane.served = max(lane.served, self.served)
+        return lane
+
+    def _expire(self, lane: Lane, wall_us: int) -> list[Operation]:
+        expired = [one for one in lane.operations if one.deadline_us is not None and one.deadline_us <= wall_us]
+        if expired:
+            gone = set(map(id, expired))
+            lane.operations = deque(one for one in lane.operations if id(one) not in gone)
+            lane.free -= sum(not one.cost for one in expired)
+        timed = (one.deadline_us for one in lane.operations if one.deadline_us is not None)
+        self.deadline_us = min([self.deadline_us, *timed])
+        return expired

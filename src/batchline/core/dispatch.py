@@ -1,0 +1,197 @@
+"""What a dispatcher knows and decides: what waits, what is under way, how much may go. It is told the time."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from batchline.core.balance import open_balance
+from batchline.core.buffer import Buffer
+from batchline.core.cost import Amount, Amounts, exceeds, most, names_of
+from batchline.core.dispatch_rules import DispatchRules
+from batchline.core.operation import Operation, Watcher
+from batchline.core.pausing import Pausing
+from batchline.core.recent import Recent
+from batchline.core.taking import Batched, take_batches
+from batchline.core.ticker import Ticker
+from batchline.errors import InvalidOperation, TooExpensive, TooManyAttempts, did_you_mean
+
+__all__ = ["Dispatch", "Flushed", "Handout"]
+
+
+@dataclass(slots=True, eq=False)
+class Handout:
+    """A batch in the hands of its watcher's callback."""
+
+    watcher: Watcher
+    operations: list[Operation]
+    cost: Amount
+    handed_out_s: float
+    #: When it is given up: its cost is given back, and it goes on.
+    late_s: float
+    late: bool = False
+
+
+@dataclass(slots=True)
+class Flushed:
+    """What a flush has come to."""
+
+    handouts: list[Handout]
+    #: Operations whose deadline has passed.
+    expired: list[Operation] = field(default_factory=list)
+
+
+class Dispatch:
+    """The state of a dispatcher, and its decisions."""
+
+    def __init__(self, rules: DispatchRules):
+        self.rules = rules
+        self.buffer = Buffer()
+        self.pausing = Pausing(rules)
+        #: Batches whose callbacks have not ended; the late ones hold a slot, and no cost any more.
+        self.handouts: dict[int, Handout] = {}
+        #: Whether the last flush left something behind: it waits for capacity or a slot.
+        self.held_back = False
+        self._next_late_s = math.inf
+        self._last_handout_s = -math.inf
+        self._arrived, self._sent = Recent(), Recent()
+        self._arriving: Amount = 0
+        self._requested: Amount = 0
+        self.begin(None, 0.0)
+
+    def begin(self, capacity: Amount | None, now_s: float) -> None:
+        """Everything counts from now on; `capacity` is what the limiter gives, None without one."""
+        flush_s = self.rules.flush_interval.total_seconds()
+        self._balance = open_balance(capacity, flush_s, now_s)
+        self.flushes = Ticker(flush_s, now_s)
+        self.requests = Ticker(self.rules.capacity_interval.total_seconds(), now_s)
+        self.audits = Ticker(self.rules.audit_interval.total_seconds(), now_s)
+
+    # --- what comes in ---
+
+    def check(self, operations: list[Operation], max_capacity: Amount | None) -> None:
+        """All of them can be enqueued; else a named error."""
+        for operation in operations:
+            limit = operation.watcher.max_attempts
+            if limit is not None and operation.attempts >= limit:
+                raise TooManyAttempts(f"{operation!r} was handed out {operation.attempts} times, which is the most")
+        if max_capacity is not None:
+            for cost in {operation.cost for operation in operations}:
+                _check_cost(cost, max_capacity)
+
+    @property
+    def room(self) -> int:
+        """How many operations the buffer can take."""
+        return max(self.rules.buffer - self.buffer.count, 0)
+
+    def put(self, operations: list[Operation]) -> None:
+        """Enqueue operations; who puts in more than there is room for has a reason."""
+        before = self.buffer.cost
+        self.buffer.add(operations)
+        self._arriving = self._arriving + (self.buffer.cost - before)
+
+    def put_back(self, handout: Handout) -> None:
+        """Operations that could not be tried are the first again, and this was no attempt."""
+        for operation in handout.operations:
+            operation.attempts -= 1
+        self.buffer.put_back(handout.operations)
+
+    # --- what goes out ---
+
+    def flush(self, capacity: Any, now_s: float, wall_us: int) -> Flushed:
+        """Hand out what may go now, if it is not paused."""
+        self._arrived.note(self._arriving, now_s)
+        self._arriving = 0
+        if self.pausing.paused(now_s):
+            return Flushed([])
+        expired = self.buffer.take_expired(wall_us)
+        self._balance.accrue(capacity, now_s)
+        batches = take_batches(self.buffer, self._balance, self._slots)
+        self.held_back = self.buffer.count > 0
+        return Flushed([self._hand_out(batch, now_s) for batch in batches], expired)
+
+    @property
+    def _slots(self) -> float:
+        limit = self.rules.max_concurrent_batches
+        return math.inf if limit is None else limit - len(self.handouts)
+
+    def _hand_out(self, batch: Batched, now_s: float) -> Handout:
+        for operation in batch.operations:
+            operation.attempts += 1
+        longest = batch.watcher.max_operation_time or self.rules.max_operation_time
+        handout = Handout(batch.watcher, batch.operations, batch.cost, now_s, now_s + longest.total_seconds())
+        self.handouts[id(handout)] = handout
+        self._next_late_s = min(self._next_late_s, handout.late_s)
+        self._last_handout_s = now_s
+        self._sent.note(batch.cost, now_s)
+        return handout
+
+    # --- what comes back ---
+
+    def end(self, handout: Handout) -> None:
+        """A callback has ended, however: its slot is free, its cost is given back, and what it reported counts."""
+        del self.handouts[id(handout)]
+        for operation in handout.operations:
+            actual = operation.settled()
+            if actual is not None:
+                self._balance.settle(operation.cost, actual)
+
+    def give_up(self, now_s: float) -> list[Handout]:
+        """Batches that take too long give their cost back; tells those that do so now."""
+        if now_s < self._next_late_s:
+            return []
+        late = [one for one in self.handouts.values() if not one.late and one.late_s <= now_s]
+        for handout in late:
+            handout.late = True
+        self._next_late_s = min((one.late_s for one in self.handouts.values() if not one.late), default=math.inf)
+        return late
+
+    # --- the books ---
+
+    @property
+    def target(self) -> Any:
+        """What all costs that is buffered or in flight."""
+        return self.buffer.cost + sum(one.cost for one in self.handouts.values() if not one.late)
+
+    def request(self, now_s: float) -> Any:
+        """How much capacity a second could be used now: what waits, or what came within a second if that is more.
+
+        While every slot is taken, no more than what is being sent.
+        """
+        if self._slots <= 0:
+            self._requested = self._sent.total(now_s)
+        else:
+            self._requested = most(self.buffer.cost, self._arrived.total(now_s) + self._arriving)
+        return self._requested
+
+    def audit(self, now_s: float) -> Literal["pass", "fail", "skip"]:
+        """Look the books over, when there should be nothing in them; wrong ones are put right."""
+        quiet_s = now_s - self.rules.max_operation_time.total_seconds()
+        if self.buffer.count or any(not one.late for one in self.handouts.values()) or self._last_handout_s > quiet_s:
+            return "skip"
+        if not any(lane.operations for lane in self.buffer.lanes.values()) and not self.target:
+            return "pass"
+        self.buffer = Buffer()
+        return "fail"
+
+    def wake_s(self, now_s: float) -> float:
+        """When there is something to do next, if nothing comes in."""
+        if self.pausing.paused(now_s):
+            return min(self.pausing.until_s, self._next_late_s)
+        upkeep = min(self._next_late_s, self.audits.next_s)
+        if self._balance.limited and (self.buffer.count or self._requested):
+            upkeep = min(upkeep, self.requests.next_s)
+        return min(upkeep, self.flushes.next_s) if self.buffer.count else upkeep
+
+
+def _check_cost(cost: Amount, max_capacity: Amount) -> None:
+    if not cost:
+        return
+    known = names_of(max_capacity)
+    if isinstance(cost, Amounts) != (known is not None):
+        expected = "a number" if known is None else f"a mapping of {', '.join(known)}"
+        raise InvalidOperation(f"cost must be {expected}, as the capacity is, got {cost!r}")
+    for name in names_of(cost) or ():
+        if name not in (known or ()):
+            raise InvalidOperation(f"there is no capacity {name!r}{did_you_mean(name, known or ())}, in cost {cost!r}")
+    if exceeds(cost, max_capacity):
+        raise TooExpensive(f"cost {cost!r} is more than the limiter can ever give in a second, {max_capacity!r}")

@@ -1,0 +1,28 @@
+"""How much there was within the last second."""
+
+from collections import deque
+from typing import Any, Final
+
+from batchline.core.cost import Amount
+
+__all__ = ["Recent"]
+
+SPAN_S: Final = 1.0
+
+
+class Recent:
+    """Amounts with their moments, as far back as a second."""
+
+    def __init__(self) -> None:
+        self._noted: deque[tuple[float, Amount]] = deque()
+
+    def note(self, amount: Amount, now_s: float) -> None:
+        """There is so much now."""
+        if amount:
+            self._noted.append((now_s, amount))
+
+    def total(self, now_s: float) -> Any:
+        """How much there was."""
+        while self._noted and self._noted[0][0] <= now_s - SPAN_S:
+            self._noted.popleft()
+        return sum(amount for _, amount in self._noted)

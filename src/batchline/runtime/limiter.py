@@ -1,0 +1,121 @@
+"""What a rate limiter is: a capacity a second, which may change, and a life of provision, start and stop."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Literal, Self
+
+from batchline.core.adaptive import Adapting, Adaptive
+from batchline.core.ramp import Ramp, Ramping
+from batchline.errors import ImproperOrder
+from batchline.runtime.clock import elapsed_seconds
+from batchline.runtime.events import Events
+
+__all__ = ["Limiter"]
+
+Phase = Literal["new", "provisioned", "started", "stopped"]
+
+
+class Limiter(ABC):
+    """A rate limiter. One dispatcher uses it, which provisions, starts and stops it, unless somebody else has."""
+
+    def __init__(
+        self,
+        *,
+        ramp: Ramp | None = None,
+        adaptive: Adaptive | None = None,
+        clock: Callable[[], float] = elapsed_seconds,
+    ):
+        self.events = Events()
+        self.phase: Phase = "new"
+        self._clock = clock
+        self._ramp = ramp
+        self._ramping: Ramping | None = None
+        self._adapting = None if adaptive is None else Adapting(adaptive)
+        self._told: Any = None
+        self._used = False
+
+    # --- what it gives ---
+
+    @property
+    @abstractmethod
+    def max_capacity(self) -> Any:
+        """The most it can ever give a second."""
+
+    @abstractmethod
+    def configured(self, now_s: float) -> Any:
+        """What it has a second now, before ramp and adaptation."""
+
+    def request(self, per_second: Any) -> None:  # noqa: B027 - who has what it has need not know
+        """So much a second could be used."""
+
+    @property
+    def capacity(self) -> Any:
+        """What may be used a second now; told as an event when it has changed."""
+        now_s = self._clock()
+        capacity = self.configured(now_s)
+        if self._ramp is not None:
+            self._ramping = self._ramping or Ramping(self._ramp, now_s)
+            capacity = self._ramping.allow(capacity, now_s)
+        if self._adapting is not None:
+            capacity = capacity * self._adapting.share(now_s)
+        self._tell(capacity)
+        return capacity
+
+    def throttled(self) -> None:
+        """The receiver throttles."""
+        if self._adapting is not None:
+            self._adapting.throttled(self._clock())
+
+    def _tell(self, capacity: Any) -> None:
+        if capacity != self._told:
+            self._told = capacity
+            self.events.emit("capacity", capacity)
+
+    # --- its life ---
+
+    def use(self) -> None:
+        """A dispatcher uses it from now on: two would use it twice."""
+        if self._used:
+            raise ImproperOrder("a limiter belongs to one dispatcher, and this one has one already")
+        self._used = True
+
+    async def provision(self) -> None:
+        """Make, and look over, what it needs."""
+        self._expect("provision", "new", "provisioned")
+        await self._provision()
+        self.phase = "provisioned"
+
+    async def start(self) -> None:
+        """Begin to work."""
+        self._expect("start", "provisioned")
+        await self._start()
+        self.phase = "started"
+
+    async def stop(self) -> None:
+        """End, and give back what it holds."""
+        self._expect("stop", "started")
+        self.phase = "stopped"
+        await self._stop()
+        self.events.emit("shutdown")
+
+    async def __aenter__(self) -> Self:
+        if self.phase == "new":
+            await self.provision()
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def _provision(self) -> None:  # noqa: B027 - as it says
+        """Nothing, for one that needs nothing."""
+
+    async def _start(self) -> None:  # noqa: B027 - as it says
+        """Nothing, for one that does nothing by itself."""
+
+    async def _stop(self) -> None:  # noqa: B027 - as it says
+        """Nothing, for one that holds nothing."""
+
+    def _expect(self, verb: str, *phases: Phase) -> None:
+        if self.phase not in phases:
+            raise ImproperOrder(f"the order is provision, start, stop; got {verb} when it was {self.phase}")
