@@ -15,6 +15,8 @@ __all__ = ["Balance", "Balances", "Unlimited", "open_balance"]
 SAVED_S: Final = 1.0
 #: A loop that was late while operations waited makes up for so much of it: 1 % of a second.
 LATE_S: Final = 0.010
+#: What a nanosecond is worth is no balance, but rounding.
+DUST_S: Final = 1e-9
 
 
 class Unlimited:
@@ -62,7 +64,7 @@ class Balance:
 
     def fits(self, cost: Amount) -> bool:
         """Whether an operation may go now."""
-        return self.level > 0 or not cost
+        return self.level > self._capacity * DUST_S or not cost
 
     def spend(self, cost: Amount) -> None:
         """Take what an operation costs."""

@@ -3,6 +3,7 @@
 import math
 from collections import deque
 from collections.abc import Iterable
+from itertools import groupby
 from operator import attrgetter
 
 from batchline.core.cost import Amount
@@ -12,6 +13,9 @@ __all__ = ["Buffer", "Lane"]
 
 cost_of = attrgetter("cost")
 deadline_of = attrgetter("deadline_us")
+watcher_of = attrgetter("watcher")
+priority_of = attrgetter("priority")
+lane_of = attrgetter("watcher", "priority")
 
 
 class Lane:
@@ -101,17 +105,13 @@ class Buffer:
 
     def _runs(self, operations: list[Operation]) -> Iterable[tuple[Lane, list[Operation]]]:
         """Operations as runs of one lane each."""
-        begin = 0
-        while begin < len(operations):
-            watcher, priority = operations[begin].watcher, operations[begin].priority
-            end = begin + 1
-            while end < len(operations) and operations[end].watcher is watcher and operations[end].priority == priority:
-                end += 1
-            run = operations[begin:end]
+        alike = len(set(map(watcher_of, operations))) == 1 and len(set(map(priority_of, operations))) == 1
+        runs = [(lane_of(operations[0]), operations)] if alike else groupby(operations, lane_of)
+        for (watcher, priority), run in runs:
+            of_lane = list(run)
             lane = self._lane(watcher, priority)
-            lane.free += [operation.cost for operation in run].count(0)
-            yield lane, run
-            begin = end
+            lane.free += list(map(cost_of, of_lane)).count(0)
+            yield lane, of_lane
 
     def _lane(self, watcher: Watcher, priority: int) -> Lane:
         lane = self.lanes.get((watcher, priority))

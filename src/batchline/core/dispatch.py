@@ -130,10 +130,9 @@ class Dispatch:
     def end(self, handout: Handout) -> None:
         """A callback has ended, however: its slot is free, its cost is given back, and what it reported counts."""
         del self.handouts[id(handout)]
-        for operation in handout.operations:
-            actual = operation.settled()
-            if actual is not None:
-                self._balance.settle(operation.cost, actual)
+        for operation in [operation for operation in handout.operations if operation.actual is not None]:
+            self._balance.settle(operation.cost, operation.actual or 0)
+            operation.actual = None
 
     def give_up(self, now_s: float) -> list[Handout]:
         """Batches that take too long give their cost back; tells those that do so now."""

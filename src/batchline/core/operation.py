@@ -60,7 +60,7 @@ class Watcher:
 class Operation:
     """Something to do that has a cost; its watcher gets it back when there is capacity for it."""
 
-    __slots__ = ("_actual", "attempts", "batchable", "cost", "deadline_us", "payload", "priority", "watcher")
+    __slots__ = ("actual", "attempts", "batchable", "cost", "deadline_us", "payload", "priority", "watcher")
 
     def __init__(
         self,
@@ -88,16 +88,12 @@ class Operation:
         self.deadline_us = None if deadline is None else _deadline_us(deadline)
         #: How often it was handed out.
         self.attempts = 0
-        self._actual: Amount | None = None
+        #: What it really cost, as its callback has reported; until that has ended.
+        self.actual: Amount | None = None
 
     def settle(self, actual: Cost) -> None:
         """Report what it really cost, from its callback: the difference is debited or refunded when that ends."""
-        self._actual = amount_of("the actual cost", actual, InvalidOperation)
-
-    def settled(self) -> Any:
-        """What was reported since it was last asked, if anything."""
-        actual, self._actual = self._actual, None
-        return actual
+        self.actual = amount_of("the actual cost", actual, InvalidOperation)
 
     def __repr__(self) -> str:
         return f"<Operation of {self.watcher.name}: cost {self.cost}, attempts {self.attempts}, {shown(self.payload)}>"

@@ -191,9 +191,10 @@ class Dispatcher:
         self._dispatch.check(wanted, None if self.limiter is None else self.limiter.max_capacity)
         return wanted
 
-    def _check_open(self, operations: list[Operation]) -> None:
+    def _check_open(self, operations: list[Operation], done: int = 0) -> None:
         if self._phase in ("stopping", "stopped"):
-            raise DispatcherStopped(f"the dispatcher is {self._phase}: {len(operations)} not enqueued", operations)
+            left = operations[done:]
+            raise DispatcherStopped(f"the dispatcher is {self._phase}: {len(left):,} operations not enqueued", left)
 
     def _put_now(self, operations: list[Operation]) -> None:
         if len(operations) > self._dispatch.room:
@@ -205,7 +206,7 @@ class Dispatcher:
     async def _put_by_and_by(self, operations: list[Operation]) -> None:
         done = 0
         while done < len(operations):
-            self._check_open(operations[done:])
+            self._check_open(operations, done)
             room = self._dispatch.room
             if room:
                 self._put(operations[done : done + room])
@@ -324,7 +325,7 @@ class Dispatcher:
             await self._callbacks.call(handout.watcher.callback, list(handout.operations))
         except Throttled as error:
             self._throttled(handout, error)
-        except (Exception, asyncio.CancelledError) as error:
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it goes to on_error
             if self._phase == "stopped":
                 return  # it is among the remains
             self._dispatch.end(handout)

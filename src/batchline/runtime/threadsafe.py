@@ -48,13 +48,17 @@ class Threadsafe:
 
     def _wait(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            loop = self._running()
-            if _here() is loop:
-                raise ImproperOrder("in the loop's own thread the verbs are awaited: await dispatcher.enqueue(…)")
+            loop = self._elsewhere()
         except BaseException:
             work.close()
             raise
         asyncio.run_coroutine_threadsafe(work, loop).result()
+
+    def _elsewhere(self) -> asyncio.AbstractEventLoop:
+        loop = self._running()
+        if _here() is loop:
+            raise ImproperOrder("in the loop's own thread the verbs are awaited: await dispatcher.enqueue(…)")
+        return loop
 
 
 def _here() -> asyncio.AbstractEventLoop | None:
