@@ -18,7 +18,7 @@ from tests.servers.launch import PREPARE_S, READY_S, common_directory, die_with_
 from tests.servers.server import ServerFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tests.servers.server import Server
 
@@ -112,7 +112,12 @@ class OwnServer:
 @contextmanager
 def own_server(name: str) -> Iterator[OwnServer]:
     """A running server; raises ProgramMissingError."""
-    kind: Server = {"postgresql": DurablePostgreSQL, "mariadb": DurableMariaDB, "redis": Redis}[name]()
+    kinds: dict[str, Callable[[], Server]] = {
+        "postgresql": DurablePostgreSQL,
+        "mariadb": DurableMariaDB,
+        "redis": Redis,
+    }
+    kind = kinds[name]()
     with hold_port() as held, tempfile.TemporaryDirectory(dir=common_directory(), prefix="batchline-own-") as directory:
         Path(directory).chmod(0o711)
         server = OwnServer(kind, Path(directory) / name, held.getsockname()[1])
