@@ -8,8 +8,9 @@ import pytest
 
 from batchline import open_store
 from batchline.errors import InvalidName, InvalidStore, MissingExtra
-from batchline.leases.opening import open_leases
+from batchline.leases.opening import _credential, open_leases
 from batchline.leases.store_leases import StoreLeases
+from batchline.stores.address import read_address
 from tests.doubles import new_id
 from tests.leases.keeping import azure_address
 
@@ -60,6 +61,11 @@ def test_an_address_that_keeps_no_leases_is_refused(url: str, said: str) -> None
     with pytest.raises(InvalidStore, match=said) as refused:
         open_leases(url, "orders")
     assert KEY not in str(refused.value)
+
+
+def test_a_key_may_be_written_as_it_is() -> None:
+    address = read_address("azblob://account/container?key=a+b/c%2Bd==")
+    assert _credential(address, "account") == {"account_name": "account", "account_key": "a+b/c+d=="}
 
 
 def test_a_resource_must_have_a_name() -> None:

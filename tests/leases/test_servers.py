@@ -71,6 +71,23 @@ def test_a_verb_whose_connection_was_cut_is_done_all_the_same(
         assert far.holders(1) == {2: "a"}
 
 
+@pytest.mark.parametrize("kind", ["azure"])
+@pytest.mark.parametrize("request_", [b"comp=lease", b"comp=metadata"])
+def test_in_azure_a_lease_that_nobody_heard_of_is_found_again(
+    keeper: Keeper, proxy: CuttingProxy, request_: bytes
+) -> None:
+    with open_leases(by_way_of(keeper.address, proxy.port), keeper.resource) as far:
+        far.provision(2, "s", 1)
+        far.acquire("before", [0, 1], 2, LONG_MS, 1)
+        far.release("before", [0, 1], 1)
+        proxy.cut_at(request_, answered=True, times=2)
+        with pytest.raises(StoreUnavailable):
+            far.acquire("a", [1], 1, LONG_MS, 1)
+        assert far.acquire("b", [1], 1, LONG_MS, 1) == []
+        assert far.acquire("a", [1, 0], 1, LONG_MS, 1) == [1]
+        assert far.holders(1) == {1: "a"}
+
+
 @pytest.mark.parametrize("kind", SERVERS)
 def test_a_server_that_went_away_is_unavailable_soon(keeper: Keeper) -> None:
     parts = urlsplit(keeper.address)

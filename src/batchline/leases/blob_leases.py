@@ -46,6 +46,8 @@ class BlobLeases(LeaseManager):
         self._folder = blob_part("resource", resource)
         self._where = shown_place(account_url, container)
         self._container = connect(account_url, container, credential)
+        #: Leases that may have been given without our hearing of it: no listing tells whose they are.
+        self._unclear: set[tuple[str, int]] = set()
 
     def provision(self, count: int, size: str, now_us: int, *, replace: bool = False) -> Provisioned:  # noqa: ARG002
         """Create what is missing, and verify what is there; created is whether the container is new."""
@@ -142,8 +144,12 @@ class BlobLeases(LeaseManager):
             return []
         with translated(self._where):
             listed = self._partitions()
-            free = [one for one in numbers if one in listed and _holder(listed[one]) in (None, instance)]
+            known = [one for one in numbers if one in listed]
+            free = [one for one in known if self._may_have(instance, one, _holder(listed[one]))]
             return self._take(instance, free, most, -(-lease_ms // 1_000))
+
+    def _may_have(self, instance: str, number: int, holder: str | None) -> bool:
+        return holder in (None, instance) or (instance, number) in self._unclear
 
     def _take(self, instance: str, free: list[int], most: int, lease_s: int) -> list[int]:
         """Try as many as are still to be had, until there are enough, or no more."""
@@ -155,11 +161,13 @@ class BlobLeases(LeaseManager):
 
     def _lease(self, number: int, instance: str, lease_s: int) -> bool:
         lease = self._lease_of(number, instance)
-        if not _done(lambda: lease.acquire(lease_duration=lease_s)):
-            return False
-        # Azure tells nobody who has a lease.
-        self._blob(number).set_blob_metadata({"holder": quote(instance)}, lease=lease)
-        return True
+        self._unclear.add((instance, number))
+        taken = _done(lambda: lease.acquire(lease_duration=lease_s))
+        if taken:
+            # Azure tells nobody who has a lease.
+            self._blob(number).set_blob_metadata({"holder": quote(instance)}, lease=lease)
+        self._unclear.discard((instance, number))
+        return taken
 
     def renew(self, instance: str, partitions: Sequence[int], lease_ms: int, now_us: int) -> list[int]:  # noqa: ARG002
         """Hold these partitions for another lease from now; tells which it still held."""

@@ -19,8 +19,11 @@ EXAMPLES: Final = (
     "memory://, sqlite:///batchline.db, postgresql://user:password@host/name, mysql://user:password@host/name, "
     "redis://host:port/0, azblob://account/container?key=…"
 )
-#: A server that does not answer is of no use for longer than a part of a lease.
-PATIENCE: Final = {"patience": "5s"}
+#: A server that has not answered for a good part of a lease is as good as away.
+HURRIED: Final = {
+    "postgresql": {"patience": "5s", "connect_timeout": "5", "tcp_user_timeout": "5000"},
+    "mysql": {"patience": "5s"},
+}
 AZURE: Final = (
     "expected azblob://account/container?key=… or azblob+http://host:port/account/container?key=…, "
     "or a SAS token in place of the key"
@@ -49,9 +52,8 @@ def _scheme(url: object) -> str | None:
 
 def _open_store(url: str, resource: str) -> LeaseManager:
     address = read_address(url)
-    if address.scheme not in ("memory", "sqlite"):
-        address = replace(address, options=PATIENCE | dict(address.options))
-    store = find_store(address)
+    kind = {"postgres": "postgresql", "mariadb": "mysql"}.get(address.scheme, address.scheme)
+    store = find_store(replace(address, options=HURRIED.get(kind, {}) | dict(address.options)))
     store.address = url
     try:
         store.migrate()

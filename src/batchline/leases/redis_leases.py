@@ -54,7 +54,7 @@ class RedisLeases(LeaseManager):
             )
         self._provisioned = (count, size)
         verified = sorted(set(range(count)) - set(made))
-        return Provisioned(self._where.strip("'"), not before, made, verified)
+        return Provisioned(self._where.strip("'\""), not before, made, verified)
 
     def ask(self, asking: Asking, lease_ms: int, now_us: int) -> list[Asking]:  # noqa: ARG002 - Redis has a clock
         """Say what an instance wants and holds, and learn what all said within a lease."""
