@@ -63,7 +63,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path, batchline: Call, words: tuple
         ("memory://", "would be gone with this command"),
         ("sqlite:///{tmp}/no/such/directory/x.db", "unable to open database file"),
         ("sqlight:///x.db", "did you mean 'sqlite'?"),
-        ("redis://localhost", "Redis keeps estimates only"),
+        ("redis://localhost", "Redis keeps estimates and leases only"),
         ("x.db", "expected the address of a store"),
     ],
 )

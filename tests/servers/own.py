@@ -13,12 +13,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.servers.kinds import MariaDB, PostgreSQL
+from tests.servers.kinds import MariaDB, PostgreSQL, Redis
 from tests.servers.launch import PREPARE_S, READY_S, common_directory, die_with_keeper, hold_port, unprivileged
 from tests.servers.server import ServerFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tests.servers.server import Server
 
@@ -44,9 +44,9 @@ class DurableMariaDB(MariaDB):
 
 
 #: PostgreSQL's immediate shutdown: its backends end in the midst of what they do, and nothing is tidied up.
-SUDDENLY = {"postgresql": signal.SIGQUIT, "mariadb": signal.SIGKILL}
+SUDDENLY = {"postgresql": signal.SIGQUIT, "mariadb": signal.SIGKILL, "redis": signal.SIGKILL}
 #: Clients are told that it is over.
-KINDLY = {"postgresql": signal.SIGINT, "mariadb": signal.SIGTERM}
+KINDLY = {"postgresql": signal.SIGINT, "mariadb": signal.SIGTERM, "redis": signal.SIGTERM}
 
 
 class OwnServer:
@@ -62,7 +62,8 @@ class OwnServer:
         home.mkdir(mode=0o700)
         if self._user:
             shutil.chown(home, self._user["user"], self._user["group"])
-        self._spawn(kind.prepare(home)).wait(PREPARE_S)
+        if command := kind.prepare(home):
+            self._spawn(command).wait(PREPARE_S)
 
     def start(self) -> None:
         """Start it; returns when it answers."""
@@ -111,7 +112,12 @@ class OwnServer:
 @contextmanager
 def own_server(name: str) -> Iterator[OwnServer]:
     """A running server; raises ProgramMissingError."""
-    kind: Server = {"postgresql": DurablePostgreSQL, "mariadb": DurableMariaDB}[name]()
+    kinds: dict[str, Callable[[], Server]] = {
+        "postgresql": DurablePostgreSQL,
+        "mariadb": DurableMariaDB,
+        "redis": Redis,
+    }
+    kind = kinds[name]()
     with hold_port() as held, tempfile.TemporaryDirectory(dir=common_directory(), prefix="batchline-own-") as directory:
         Path(directory).chmod(0o711)
         server = OwnServer(kind, Path(directory) / name, held.getsockname()[1])

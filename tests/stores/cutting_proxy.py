@@ -17,7 +17,8 @@ class CuttingProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets: list[socket.socket] = [self._listener]
         self._threads = [threading.Thread(target=self._accept)]
-        self._at: bytes | None = None
+        self._at = b""
+        self._times = 0
         self._answered = False
         #: Whether the connection was cut that was to be.
         self.has_cut = False
@@ -29,9 +30,10 @@ class CuttingProxy:
         """Where it listens."""
         return int(self._listener.getsockname()[1])
 
-    def cut_at(self, request: bytes, *, answered: bool) -> None:
-        """Break the connection at the next request that contains this: when it is answered, or before it is sent."""
+    def cut_at(self, request: bytes, *, answered: bool, times: int = 1) -> None:
+        """Break the connection at the next requests that contain this: when one is answered, or before it is sent."""
         self.has_cut = False
+        self._times = times
         self._answered = answered
         self._at = request
 
@@ -68,8 +70,8 @@ class CuttingProxy:
         with suppress(OSError):  # the other side is gone
             while data := client.recv(65_536):
                 self.requests += 1
-                if self._at is not None and self._at in data:
-                    self._at = None
+                if self._times and self._at in data:
+                    self._times -= 1
                     self.has_cut = True
                     if not self._answered:
                         break

@@ -31,7 +31,7 @@ def test_each_scheme_opens_its_store(tmp_path: Path, postgresql_database: str, m
         ("postgress://h/n", r"expected a store such as memory://.*; got postgress://; did you mean 'postgresql'\?"),
         ("sqlit:///b.db", r"got sqlit://; did you mean 'sqlite'\?"),
         ("oracle://h/n", "expected a store such as memory://.*; got oracle://"),
-        ("redis://h/0", r"Redis keeps estimates only: EstimatedTracker\(EstimateStore\(url\)\) takes its address"),
+        ("redis://h/0", "Redis keeps estimates and leases only: EstimateStore and open_leases take its address"),
         ("memory://host", "expected memory:// alone, got memory://host/"),
         ("memory:///path", "expected memory:// alone, got memory:///path"),
         ("memory://?synchronous=full", "memory:// takes the options none, got 'synchronous'"),

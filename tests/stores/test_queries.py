@@ -82,7 +82,7 @@ def test_no_query_is_there_that_nobody_uses(room: str) -> None:
     stores = Path(batchline.__file__).parent / "stores"
     code = "\n".join(
         (stores / path).read_text()
-        for path in ("sql_tracker.py", "sql_timeline.py", "server_store.py", f"{room}/store.py")
+        for path in ("sql_tracker.py", "sql_timeline.py", "sql_capacity.py", "server_store.py", f"{room}/store.py")
     )
     used = set(re.findall(r'"([a-z_]+)"', code)) | {"where_state", "where_opened_before_us", "where_parent"}
     used |= {"due_in_segment", "due_after", "due_order"}

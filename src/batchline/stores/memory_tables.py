@@ -54,6 +54,9 @@ class MemoryTables:
     slices: Table = field(init=False)
     consumers: Table = field(init=False)
     brokers: Table = field(init=False)
+    resources: Table = field(init=False)
+    partitions: Table = field(init=False)
+    askings: Table = field(init=False)
 
     def __post_init__(self) -> None:
         for one in fields(self):

@@ -43,7 +43,7 @@ def find_store(address: Address) -> Store:
 
         return MysqlStore(address)
     if address.scheme in ("redis", "rediss"):
-        raise InvalidStore("Redis keeps estimates only: EstimatedTracker(EstimateStore(url)) takes its address")
+        raise InvalidStore("Redis keeps estimates and leases only: EstimateStore and open_leases take its address")
     raise InvalidStore(
         f"expected a store such as {EXAMPLES}; got {address.scheme}://{did_you_mean(address.scheme, SCHEMES)}"
     )

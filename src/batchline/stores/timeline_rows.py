@@ -22,6 +22,7 @@ from batchline.core.bundle import Bundle
 from batchline.core.future_load import Range
 from batchline.core.spot import Spot, segments_of
 from batchline.core.topic import Topic
+from batchline.stores.clock_rows import ClockRows
 
 __all__ = [
     "BEFORE_ALL",
@@ -122,7 +123,7 @@ class BrokerRow(NamedTuple):
     ahead_ms: int
 
 
-class TimelineRows(Protocol):
+class TimelineRows(ClockRows, Protocol):
     """The tables of stage 4 within a transaction. What is not there is None, or left out of the answer."""
 
     def topics(self) -> list[Topic]:
@@ -267,9 +268,6 @@ class TimelineRows(Protocol):
 
     def forget_consumers(self, before_ms: int) -> int:
         """Forget consumers that nobody has seen since."""
-
-    def database_ms(self, now_ms: int) -> int:
-        """What the database's clock shows; a store without one takes the caller's."""
 
     def write_broker(self, row: BrokerRow) -> None:
         """Note that a broker was seen."""

@@ -26,7 +26,9 @@ def connect(url: str) -> Redis:
         # Not on top: whoever does not use Redis neither has it nor waits for it.
         import redis
     except ModuleNotFoundError as error:
-        raise MissingExtra("estimates need redis, which is not installed: pip install 'batchline[redis]'") from error
+        raise MissingExtra(
+            "estimates and leases in Redis need redis, which is not installed: pip install 'batchline[redis]'"
+        ) from error
     try:
         return _client(_checked(url))
     except (ValueError, TypeError, redis.RedisError) as error:
