@@ -1,19 +1,20 @@
-"""A loop whose time goes on by itself when everybody waits for it: hours pass in milliseconds, and nobody sleeps."""
+"""A loop whose time goes on by itself when everybody waits for it: hours pass in seconds, and nobody sleeps."""
 
 import asyncio
 import math
 import selectors
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any, Final, TypeVar
-
-from tests.doubles import BEGIN_US
 
 __all__ = ["VirtualLoop", "run_virtually", "virtual_seconds", "virtual_wall_us"]
 
 T = TypeVar("T")
 #: How long to wait for threads, which take real time, before looking again.
 THREADS_S: Final = 0.05
+#: The moment at which virtual time begins.
+BEGIN_US: Final = 1_800_000_000_000_000
 
 
 class VirtualSelector(selectors.DefaultSelector):
@@ -25,32 +26,43 @@ class VirtualSelector(selectors.DefaultSelector):
         self.threads = 0
 
     def select(self, timeout: float | None = None) -> Any:
+        """What has happened; if nothing has, time has passed."""
         found = super().select(0)
-        if found or timeout is None or timeout <= 0:
-            return found if found or timeout is not None else super().select(None)
-        if self.threads:
-            return super().select(THREADS_S)
-        # As asyncio sees it, a timer is due after its moment, not at it.
+        if found or timeout == 0:
+            return found
+        if timeout is None or self.threads:
+            return super().select(THREADS_S if timeout else None)
+        # However little it is: time goes on.
         self.now_s = math.nextafter(self.now_s + timeout, math.inf)
         return found
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop in virtual time."""
+    """An event loop in virtual time. With `inline`, what is for a thread is done at once, so that all is as before."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, inline: bool = False) -> None:
         self.virtual = VirtualSelector()
         super().__init__(self.virtual)
-        # No timer is due a nanosecond early: time would stand still for who waits for its own moment.
-        self._clock_resolution = 0.0
+        # A timer is due at its moment, and not a nanosecond early: time would stand still for who waits for its own.
+        self._clock_resolution = 1e-12
+        self._inline = inline
 
     def time(self) -> float:
+        """The virtual time."""
         return self.virtual.now_s
 
-    def run_in_executor(  # type: ignore[override] # as asyncio's, with a count
+    def run_in_executor(  # type: ignore[override] # as asyncio's, which is typed otherwise
         self, executor: Executor | None, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        future: asyncio.Future[Any] = super().run_in_executor(executor, func, *args)
+        """Run a function in a thread, or now."""
+        if self._inline:
+            future = self.create_future()
+            try:
+                future.set_result(func(*args))
+            except Exception as error:  # noqa: BLE001 - it is for who waits
+                future.set_exception(error)
+            return future
+        future = super().run_in_executor(executor, func, *args)
         self.virtual.threads += 1
         future.add_done_callback(self._thread_ended)
         return future
@@ -59,14 +71,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.virtual.threads -= 1
 
 
-def run_virtually(work: Coroutine[Any, Any, T]) -> T:
+def run_virtually(work: Coroutine[Any, Any, T], *, inline: bool = False) -> T:
     """Run a coroutine to its end in virtual time."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with asyncio.Runner(loop_factory=partial(VirtualLoop, inline=inline)) as runner:
         return runner.run(work)
 
 
 def virtual_seconds() -> float:
-    """The virtual time: the clock for whatever is under test."""
+    """The virtual time: a clock for whatever runs in it."""
     return asyncio.get_running_loop().time()
 
 
