@@ -8,7 +8,7 @@ from typing import Any, Final
 
 __all__ = ["Callbacks"]
 
-#: How many plain functions may run at once, each in a thread.
+#: How many plain functions may run at once, each in a thread, if nobody has said how many.
 MOST_THREADS: Final = 32
 #: How long those that are cancelled have to end.
 LAST_WORDS_S: Final = 1.0
@@ -17,10 +17,10 @@ LAST_WORDS_S: Final = 1.0
 class Callbacks:
     """What is being called, so that it can be waited for, or cancelled."""
 
-    def __init__(self, name: str, ended: Callable[[], None]):
-        """Nothing is called yet; `ended` is told whenever something has ended."""
+    def __init__(self, name: str, ended: Callable[[], None], most: int | None):
+        """Nothing is called yet; `ended` is told whenever something has ended. There are threads for at most so many."""
         self._ended = ended
-        self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix=name)
+        self._threads = ThreadPoolExecutor(most or MOST_THREADS, thread_name_prefix=name)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:

@@ -89,7 +89,7 @@ class Dispatcher:
         self.threadsafe = Threadsafe(self)
         self._phase: Literal["new", "started", "stopping", "stopped"] = "new"
         self._dispatch = Dispatch(self.rules)
-        self._callbacks = Callbacks("dispatcher", self._note_idle)
+        self._callbacks = Callbacks("dispatcher", self._note_idle, max_concurrent_batches)
         self._clock, self._wall, self._chance = clock, wall, chance
         self._loop: asyncio.Task[None] | None = None
         self._owns_limiter = False
