@@ -18,7 +18,7 @@ class Callbacks:
     """What is being called, so that it can be waited for, or cancelled."""
 
     def __init__(self, name: str, ended: Callable[[], None], most: int | None):
-        """Nothing is called yet; `ended` is told whenever something has ended. There are threads for at most so many."""
+        """Nothing is called yet; `ended` is told whenever something has ended. At most so many threads are used."""
         self._ended = ended
         self._threads = ThreadPoolExecutor(most or MOST_THREADS, thread_name_prefix=name)
         self._tasks: set[asyncio.Task[None]] = set()

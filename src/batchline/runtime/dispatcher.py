@@ -114,7 +114,7 @@ class Dispatcher:
         self._loop = asyncio.ensure_future(self._run())
 
     async def _start_limiter(self, limiter: Limiter) -> None:
-        limiter.use()
+        limiter.use(self)
         if limiter.phase == "new":
             await limiter.provision()
         if limiter.phase != "started":

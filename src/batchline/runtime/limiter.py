@@ -32,7 +32,7 @@ class Limiter(ABC):
         self._ramping: Ramping | None = None
         self._adapting = None if adaptive is None else Adapting(adaptive)
         self._told: Any = None
-        self._used = False
+        self._user: object = None
 
     # --- what it gives ---
 
@@ -73,11 +73,11 @@ class Limiter(ABC):
 
     # --- its life ---
 
-    def use(self) -> None:
+    def use(self, dispatcher: object) -> None:
         """A dispatcher uses it from now on: two would use it twice."""
-        if self._used:
+        if self._user not in (None, dispatcher):
             raise ImproperOrder("a limiter belongs to one dispatcher, and this one has one already")
-        self._used = True
+        self._user = dispatcher
 
     async def provision(self) -> None:
         """Make, and look over, what it needs."""
