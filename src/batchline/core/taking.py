@@ -38,7 +38,6 @@ def take_batches(buffer: Buffer, balance: Balance | Balances | Unlimited, slots:
     heapify(turns)
     while turns and taking.may_go_on:
         lane = turns[0][3]
-        buffer.served = max(buffer.served, lane.served)
         until = _next_served(turns)
         if taking.take(lane, until) and lane.operations:
             heapreplace(turns, turn_of(lane))
@@ -98,7 +97,7 @@ class Taking:
         operation = lane.operations.popleft()
         cost = operation.cost
         lane.free -= not cost
-        lane.served += self._balance.weight(cost)
+        self._buffer.serve(lane, self._balance.weight(cost))
         self._balance.spend(cost)
         self._put(batch, [operation], cost)
 
@@ -149,7 +148,7 @@ class Taking:
         self._open.pop(watcher, None)
         if len(self.batches) >= self._slots:
             return None
-        lane.served += BATCH_WEIGHT
+        self._buffer.serve(lane, BATCH_WEIGHT)
         batch = Batched(watcher)
         self.batches.append(batch)
         if batchable:
