@@ -21,12 +21,14 @@ lane_of = attrgetter("watcher", "priority")
 class Lane:
     """The operations of one watcher at one priority."""
 
-    __slots__ = ("free", "number", "operations", "priority", "served", "watcher")
+    __slots__ = ("began", "free", "number", "operations", "priority", "served", "watcher")
 
     def __init__(self, watcher: Watcher, priority: int, number: int, served: float):
         self.watcher, self.priority, self.number = watcher, priority, number
         #: How much was taken from it, by weight: who has got least is next.
         self.served = served
+        #: How much that was before the last was taken.
+        self.began = 0.0
         self.operations: deque[Operation] = deque()
         #: How many of them cost nothing.
         self.free = 0
@@ -57,10 +59,9 @@ class Buffer:
         for lane, run in self._runs(operations[::-1]):
             lane.operations.extendleft(run)
 
-    def serve(self, lane: Lane, weight: float) -> None:
-        """Note that it was a lane's turn, and what it has got by it."""
-        self.served[lane.priority] = max(self.served.get(lane.priority, 0.0), lane.served)
-        lane.served += weight
+    def note_turn(self, lane: Lane) -> None:
+        """Note that it was a lane's turn."""
+        self.served[lane.priority] = max(self.served.get(lane.priority, 0.0), lane.began)
 
     def taken(self, operations: list[Operation], cost: Amount) -> None:
         """Note that operations were taken out of their lanes, which cost so much together."""
