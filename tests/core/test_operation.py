@@ -127,11 +127,11 @@ def test_operations_come_in_anything_that_can_be_gone_through() -> None:
 
 @pytest.mark.parametrize("given", [None, 5, "ab", b"ab", Operation(watcher(), payload="it")], ids=str)
 def test_what_cannot_be_gone_through_is_refused(given: Any) -> None:
-    with pytest.raises(InvalidOperation, match="^expected operations, got "):
+    with pytest.raises(InvalidOperation, match=r"^expected operations, got "):
         check_operations(given)
 
 
 @pytest.mark.parametrize("strange", [None, 5, print, "x"], ids=str)
 def test_what_is_no_operation_is_named(strange: Any) -> None:
-    with pytest.raises(InvalidOperation, match="^expected operations, got .* among them"):
+    with pytest.raises(InvalidOperation, match=r"^expected operations, got .* among them"):
         check_operations([Operation(watcher()), Special(watcher()), strange])
