@@ -92,6 +92,7 @@ class Dispatcher:
         self._callbacks = Callbacks("dispatcher", self._note_idle)
         self._clock, self._wall, self._chance = clock, wall, chance
         self._loop: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._owns_limiter = False
         self._flush_asked = self._paused = False
         self._wake, self._space = asyncio.Event(), asyncio.Event()
@@ -135,7 +136,9 @@ class Dispatcher:
             try:
                 await wait_for(self._idle, drain.total_seconds())
             finally:
-                await self._end()
+                # Who is told to hurry hurries; who is told again does not leave it half-stopped.
+                self._ending = asyncio.ensure_future(self._end())
+                await asyncio.shield(self._ending)
         await self._ended.wait()
         return self.remains
 
@@ -148,10 +151,12 @@ class Dispatcher:
         unfinished = [operation for handout in self._dispatch.handouts.values() for operation in handout.operations]
         self.remains = Remains(self._dispatch.buffer.take_all(), unfinished)
         self._idle.set()
-        if self._owns_limiter and self.limiter is not None:
-            await self.limiter.stop()
-        self._ended.set()
-        self.events.emit("shutdown")
+        try:
+            if self._owns_limiter and self.limiter is not None and self.limiter.phase == "started":
+                await self.limiter.stop()
+        finally:
+            self._ended.set()
+            self.events.emit("shutdown")
 
     async def __aenter__(self) -> Self:
         await self.start()
