@@ -90,6 +90,8 @@ class Dispatcher:
         self._phase: Literal["new", "started", "stopping", "stopped"] = "new"
         self._dispatch = Dispatch(self.rules)
         self._callbacks = Callbacks("dispatcher", self._note_idle)
+        #: Batches whose callbacks have raised, and that on_error has in hand.
+        self._failing: dict[int, Handout] = {}
         self._clock, self._wall, self._chance = clock, wall, chance
         self._loop: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -148,7 +150,8 @@ class Dispatcher:
         if self._loop is not None:
             await self._loop
         await self._callbacks.cancel()
-        unfinished = [operation for handout in self._dispatch.handouts.values() for operation in handout.operations]
+        under_way = self._dispatch.handouts | self._failing
+        unfinished = [operation for handout in under_way.values() for operation in handout.operations]
         self.remains = Remains(self._dispatch.buffer.take_all(), unfinished)
         self._idle.set()
         try:
@@ -349,14 +352,19 @@ class Dispatcher:
     async def _failed(self, handout: Handout, error: Exception) -> None:
         watcher = handout.watcher
         if watcher.on_error is not None:
+            self._failing[id(handout)] = handout
             try:
                 await self._callbacks.call(watcher.on_error, list(handout.operations), error)
-            except Exception:
+            except (Exception, asyncio.CancelledError):
+                if self._phase == "stopped":
+                    return  # as above
                 log.exception(
                     "on_error of %r raised: its operations are enqueued again while attempts are left", watcher
                 )
             else:
+                del self._failing[id(handout)]
                 return
+            del self._failing[id(handout)]
         most = watcher.max_attempts
         again = [operation for operation in handout.operations if most is None or operation.attempts < most]
         dead = [operation for operation in handout.operations if most is not None and operation.attempts >= most]
@@ -365,7 +373,7 @@ class Dispatcher:
             self._die(watcher, dead, error)
 
     def _die(self, watcher: Watcher, operations: list[Operation], error: Exception) -> None:
-        self.events.emit("dead", len(operations), str(error), operations)
+        self.events.emit("dead", len(operations), str(error), list(operations))
         if watcher.on_dead is None:
             log.error("%d operations of %r are dead: %s", len(operations), watcher, error)
         else:
@@ -374,7 +382,7 @@ class Dispatcher:
     async def _bury(self, on_dead: Callable[..., Any], operations: list[Operation], error: Exception) -> None:
         try:
             await self._callbacks.call(on_dead, operations, error)
-        except Exception:
+        except (Exception, asyncio.CancelledError):
             log.exception("on_dead raised: %d operations are dead: %s", len(operations), error)
 
     def _tell_pause(self, seconds: float | None) -> bool:
