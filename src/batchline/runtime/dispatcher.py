@@ -101,7 +101,7 @@ class Dispatcher:
         self._idle, self._ended = asyncio.Event(), asyncio.Event()
         self._idle.set()
         #: Producers that wait for room do so one behind the other.
-        self._queue = asyncio.Lock()
+        self._queue, self._queued = asyncio.Lock(), 0
 
     # --- its life ---
 
@@ -183,11 +183,10 @@ class Dispatcher:
         wanted = self._checked(operations)
         if self.rules.error_on_full_buffer:
             self._put_now(wanted)
-        elif len(wanted) <= self._dispatch.room and not self._queue.locked():
+        elif len(wanted) <= self._dispatch.room and not self._queued:
             self._put(wanted)
         else:
-            async with self._queue:
-                await self._put_by_and_by(wanted)
+            await self._put_in_turn(wanted)
 
     def enqueue_nowait(self, operation: Operation) -> None:
         """Put an operation into the buffer, or raise BufferFull."""
@@ -210,6 +209,15 @@ class Dispatcher:
                 f"the buffer of {self.rules.buffer:,} has room for {self._dispatch.room:,}, got {len(operations):,}"
             )
         self._put(operations)
+
+    async def _put_in_turn(self, operations: list[Operation]) -> None:
+        # The lock is free for a moment between one and the next: whether somebody waits, only the count knows.
+        self._queued += 1
+        try:
+            async with self._queue:
+                await self._put_by_and_by(operations)
+        finally:
+            self._queued -= 1
 
     async def _put_by_and_by(self, operations: list[Operation]) -> None:
         done = 0
