@@ -1,6 +1,7 @@
 """Virtual time: it passes when everybody waits, and only then."""
 
 import asyncio
+import math
 import threading
 
 import pytest
@@ -42,6 +43,19 @@ def test_who_waits_for_its_own_clock_is_never_woken_early() -> None:
             assert virtual_seconds() >= due
 
     run_virtually(story())
+
+
+@pytest.mark.parametrize("at_s", [0.0, 0.3, 2.6, 1e5])
+def test_who_waits_for_the_very_next_moment_there_is_comes_to_it(at_s: float) -> None:
+    async def story() -> int:
+        await asyncio.sleep(at_s)
+        due, waits = math.nextafter(virtual_seconds(), math.inf), 0
+        while virtual_seconds() < due and waits < 1_000:
+            await asyncio.sleep(due - virtual_seconds())
+            waits += 1
+        return waits
+
+    assert run_virtually(story()) == 1
 
 
 def test_time_stands_still_while_a_thread_is_at_work() -> None:
