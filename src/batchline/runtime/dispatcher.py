@@ -327,6 +327,7 @@ class Dispatcher:
             self._die(operation.watcher, [operation], DeadlinePassed(f"the deadline of {operation!r} has passed"))
         if self._dispatch.room:
             self._space.set()
+        self._note_idle()
         self.events.emit("flush-done", sum(len(handout.operations) for handout in flushed.handouts))
 
     def _audit(self, now_s: float) -> None:
