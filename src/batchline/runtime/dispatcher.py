@@ -351,11 +351,14 @@ class Dispatcher:
             self._dispatch.end(handout)
 
     def _throttled(self, handout: Handout, error: Throttled) -> None:
+        pausing = self._dispatch.pausing
+        began_s = pausing.began_s
         asked_s = None if error.retry_after is None else error.retry_after.total_seconds()
-        seconds = self._dispatch.pausing.throttle(self._clock(), handout.handed_out_s, asked_s, self._chance())
+        self._tell_pause(pausing.throttle(self._clock(), handout.handed_out_s, asked_s, self._chance()))
         self._dispatch.put_back(handout)
         self._dispatch.end(handout)
-        if self._tell_pause(seconds) and self.limiter is not None:
+        # Of many that are throttled at once, the first has told the limiter; the others may make the pause longer.
+        if self.limiter is not None and pausing.began_s != began_s:
             self.limiter.throttled()
 
     async def _failed(self, handout: Handout, error: Exception) -> None:
