@@ -118,11 +118,15 @@ class Dispatcher:
 
     async def _start_limiter(self, limiter: Limiter) -> None:
         limiter.use()
-        if limiter.phase == "new":
-            await limiter.provision()
-        if limiter.phase != "started":
-            await limiter.start()
-            self._owns_limiter = True
+        try:
+            if limiter.phase == "new":
+                await limiter.provision()
+            if limiter.phase != "started":
+                await limiter.start()
+                self._owns_limiter = True
+        except BaseException:
+            limiter.leave()
+            raise
 
     async def stop(self, drain: timedelta = DRAIN) -> Remains:
         """Take nothing more, go on handing out for at most so long, and hand back what is left then.
