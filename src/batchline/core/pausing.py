@@ -11,9 +11,9 @@ class Pausing:
     """Whether a dispatcher is paused, and until when."""
 
     def __init__(self, rules: DispatchRules):
-        self.until_s = -math.inf
+        #: When the last pause began, and until when it is.
+        self.began_s = self.until_s = -math.inf
         self._rules, self._pauses = rules, rules.pauses
-        self._began_s = -math.inf
         self._times = 0
 
     def paused(self, now_s: float) -> bool:
@@ -31,7 +31,7 @@ class Pausing:
 
         What was handed out before the last pause began is old news: only what the receiver asks for counts.
         """
-        if self.paused(now_s) or handed_out_s <= self._began_s:
+        if self.paused(now_s) or handed_out_s <= self.began_s:
             return self._extend(now_s, asked_s or 0.0)
         if now_s - self.until_s > self._rules.calm.total_seconds():
             self._times = 0
@@ -40,7 +40,7 @@ class Pausing:
         return self._begin(now_s, max(seconds, asked_s or 0.0))
 
     def _begin(self, now_s: float, seconds: float) -> float:
-        self._began_s, self.until_s = now_s, now_s + seconds
+        self.began_s, self.until_s = now_s, now_s + seconds
         return seconds
 
     def _extend(self, now_s: float, asked_s: float) -> float | None:

@@ -30,7 +30,7 @@ class Callbacks:
         """Call a function, and wait for what it returns."""
         if inspect.iscoroutinefunction(function):
             return await function(*arguments)
-        answer = await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+        answer = await asyncio.get_running_loop().run_in_executor(self._threads, _call_plain, function, arguments)
         return await answer if inspect.isawaitable(answer) else answer
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -50,3 +50,11 @@ class Callbacks:
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=LAST_WORDS_S)
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _call_plain(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    try:
+        return function(*arguments)
+    except StopIteration as error:
+        # It means something else to who awaits, who would wait for ever.
+        raise RuntimeError("it raised StopIteration") from error

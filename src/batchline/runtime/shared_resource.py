@@ -10,11 +10,12 @@ from typing import Any
 
 from batchline.core.adaptive import Adaptive
 from batchline.core.cost import Cost, most
+from batchline.core.name import check_name
 from batchline.core.partitions import Asking
 from batchline.core.ramp import Ramp
 from batchline.core.share import Share, ShareRules, Steps
 from batchline.core.topic import span_ms
-from batchline.errors import StoreError
+from batchline.errors import InvalidRules, StoreError, shown
 from batchline.leases.lease_manager import LeaseManager, Provisioned
 from batchline.runtime.clock import elapsed_seconds, now_us, wait_for
 from batchline.runtime.limiter import Limiter
@@ -46,8 +47,12 @@ class SharedResource(Limiter):
         `instance` must not be used by two at once; by itself it is one that nobody else has.
         """
         super().__init__(ramp=ramp, adaptive=adaptive, clock=clock)
+        if not isinstance(lease_manager, LeaseManager):
+            raise InvalidRules(f"lease_manager must be one: open_leases(address, resource), got {shown(lease_manager)}")
         rules = ShareRules(shared, factor, reserved, max_interval, lease)
-        self._share = Share(rules, instance or str(uuid.uuid4()))
+        self._check_ramp(rules.shared)
+        name = str(uuid.uuid4()) if instance is None else check_name("instance", instance)
+        self._share = Share(rules, name)
         self._manager = lease_manager
         self._wall, self._chance = wall, chance
         self._max: Any = self._share.max_capacity
