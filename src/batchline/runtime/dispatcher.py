@@ -335,11 +335,13 @@ class Dispatcher:
 
     def _throttled(self, handout: Handout, error: Throttled) -> None:
         asked_s = None if error.retry_after is None else error.retry_after.total_seconds()
-        seconds = self._dispatch.pausing.throttle(self._clock(), handout.handed_out_s, asked_s, self._chance())
+        now_s, pausing = self._clock(), self._dispatch.pausing
+        # Batches that were under way together are throttled for one reason: capacity falls once.
+        if self.limiter is not None and pausing.is_news(now_s, handout.handed_out_s):
+            self.limiter.throttled()
+        self._tell_pause(pausing.throttle(now_s, handout.handed_out_s, asked_s, self._chance()))
         self._dispatch.put_back(handout)
         self._dispatch.end(handout)
-        if self._tell_pause(seconds) and self.limiter is not None:
-            self.limiter.throttled()
 
     async def _failed(self, handout: Handout, error: Exception) -> None:
         watcher = handout.watcher
