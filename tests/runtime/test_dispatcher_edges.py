@@ -4,7 +4,10 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from batchline import Adaptive, Dispatcher, Operation, ProvisionedResource, Throttled, Watcher
+from batchline.errors import InvalidRules
 from batchline.runtime.virtual_time import run_virtually, virtual_seconds, virtual_wall_us
 
 
@@ -33,3 +36,8 @@ def test_batches_that_are_throttled_together_lower_the_capacity_once() -> None:
 
     assert run_virtually(work()) == 700
     assert len(calls) == 10
+
+
+def test_a_pause_that_is_too_short_is_refused_by_its_name() -> None:
+    with pytest.raises(InvalidRules, match="pause_time must be 1ms or longer"):
+        Dispatcher(pause_time=timedelta(microseconds=500))
