@@ -10,11 +10,12 @@ from typing import Any
 
 from batchline.core.adaptive import Adaptive
 from batchline.core.cost import Cost, most
+from batchline.core.name import check_name
 from batchline.core.partitions import Asking
 from batchline.core.ramp import Ramp
 from batchline.core.share import Share, ShareRules, Steps
 from batchline.core.topic import span_ms
-from batchline.errors import StoreError
+from batchline.errors import BatchlineError
 from batchline.leases.lease_manager import LeaseManager, Provisioned
 from batchline.runtime.clock import elapsed_seconds, now_us, wait_for
 from batchline.runtime.limiter import Limiter
@@ -47,7 +48,7 @@ class SharedResource(Limiter):
         """
         super().__init__(ramp=ramp, adaptive=adaptive, clock=clock)
         rules = ShareRules(shared, factor, reserved, max_interval, lease)
-        self._share = Share(rules, instance or str(uuid.uuid4()))
+        self._share = Share(rules, str(uuid.uuid4()) if instance is None else check_name("instance", instance))
         self._manager = lease_manager
         self._wall, self._chance = wall, chance
         self._max: Any = self._share.max_capacity
@@ -129,7 +130,7 @@ class SharedResource(Limiter):
             self._turns.cancel()
         held = list(self._share.held)
         # A store that does not answer lets them run out.
-        with suppress(StoreError):
+        with suppress(BatchlineError):
             await self._release(held)
             farewell = Asking(self.instance, 0)
             await asyncio.to_thread(self._manager.ask, farewell, self._lease_ms, self._wall())
@@ -157,7 +158,7 @@ class SharedResource(Limiter):
             if asking is not None:
                 askings = await asyncio.to_thread(self._manager.ask, asking, self._lease_ms, self._wall())
                 await self._do(self._share.steps(askings, self._clock(), self._wall(), self._chance()))
-        except StoreError as error:
+        except BatchlineError as error:  # also one that will come again: the loop must not end without a word
             self._share.refused(1)
             self.events.emit("error", message=str(error), metadata=error)
         self._tell(self.capacity)
