@@ -352,14 +352,14 @@ class Dispatcher:
 
     def _throttled(self, handout: Handout, error: Throttled) -> None:
         pausing = self._dispatch.pausing
-        began_s = pausing.began_s
         asked_s = None if error.retry_after is None else error.retry_after.total_seconds()
-        self._tell_pause(pausing.throttle(self._clock(), handout.handed_out_s, asked_s, self._chance()))
+        now_s = self._clock()
+        # Batches that were under way together are throttled for one reason: capacity falls once.
+        if self.limiter is not None and pausing.is_news(now_s, handout.handed_out_s):
+            self.limiter.throttled()
+        self._tell_pause(pausing.throttle(now_s, handout.handed_out_s, asked_s, self._chance()))
         self._dispatch.put_back(handout)
         self._dispatch.end(handout)
-        # Of many that are throttled at once, the first has told the limiter; the others may make the pause longer.
-        if self.limiter is not None and pausing.began_s != began_s:
-            self.limiter.throttled()
 
     async def _failed(self, handout: Handout, error: Exception) -> None:
         watcher = handout.watcher

@@ -15,7 +15,7 @@ from batchline.core.partitions import Asking
 from batchline.core.ramp import Ramp
 from batchline.core.share import Share, ShareRules, Steps
 from batchline.core.topic import span_ms
-from batchline.errors import InvalidRules, StoreError, shown
+from batchline.errors import BatchlineError, InvalidRules, shown
 from batchline.leases.lease_manager import LeaseManager, Provisioned
 from batchline.runtime.clock import elapsed_seconds, now_us, wait_for
 from batchline.runtime.limiter import Limiter
@@ -134,7 +134,7 @@ class SharedResource(Limiter):
             self._turns.cancel()
         held = list(self._share.held)
         # A store that does not answer lets them run out.
-        with suppress(StoreError):
+        with suppress(BatchlineError):
             await self._release(held)
             farewell = Asking(self.instance, 0)
             await asyncio.to_thread(self._manager.ask, farewell, self._lease_ms, self._wall())
@@ -162,7 +162,7 @@ class SharedResource(Limiter):
             if asking is not None:
                 askings = await asyncio.to_thread(self._manager.ask, asking, self._lease_ms, self._wall())
                 await self._do(self._share.steps(askings, self._clock(), self._wall(), self._chance()))
-        except StoreError as error:
+        except BatchlineError as error:  # also one that will come again: the loop must not end without a word
             self._share.refused(1)
             self.events.emit("error", message=str(error), metadata=error)
         self._tell(self.capacity)
