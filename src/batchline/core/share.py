@@ -86,6 +86,8 @@ class Share:
         self._per_second: Any = 0
         self._enough_since_s: float | None = None
         self._refused = 0
+        #: How many partitions it may have, as far as it knows.
+        self._fair = rules.count
         self._silent = True
 
     # --- what it is worth ---
@@ -127,7 +129,7 @@ class Share:
 
     def steps(self, askings: Sequence[Asking], now_s: float, wall_us: int, chance: float) -> Steps:
         """What to do, now that it is known what all instances want; `chance` is a random number from 0 to 1."""
-        allowed = self._allowed(askings, wall_us)
+        allowed = self._fair = self._allowed(askings, wall_us)
         release = self._surplus(allowed, now_s)
         left = [partition for partition in self.held if partition not in release]
         soon_s = now_s + self.rules.lease.total_seconds() * 2 / 3
@@ -179,7 +181,8 @@ class Share:
     def rest_s(self, chance: float) -> float:
         """How long until the next turn: at most the longest interval, and the longer the more often it was refused."""
         longest_s = self.rules.max_interval.total_seconds()
-        needy = self.wanted > len(self.held)
+        # Who has a fair share gets no more by asking more often.
+        needy = min(self.wanted, self._fair) > len(self.held)
         most_s = min(longest_s, longest_s / 4 * 2**self._refused) if needy else longest_s
         return max(most_s * chance, 0.001) if needy else longest_s * (0.5 + chance / 2)
 
