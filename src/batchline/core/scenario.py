@@ -50,7 +50,7 @@ class Receiver:
 
 @dataclass(frozen=True, slots=True)
 class CapacityPlan:
-    """What each instance may send a second: a share of what all have, so much of its own, or, with neither, anything."""
+    """What each instance may send a second: a share of what all have, so much of its own, or, without either, all."""
 
     shared: ShareRules | None = None
     provisioned: Any = None
@@ -156,7 +156,7 @@ class Scenario:
     instances: int = 1
     #: Of those instances that do not live from the beginning to the end.
     lives: Mapping[int, Life] = field(default_factory=dict)
-    dispatcher: DispatchRules = DispatchRules()
+    dispatcher: DispatchRules = field(default_factory=DispatchRules)
     #: How many operations a batch has at most; None for any number.
     max_batch_size: int | None = None
     #: When it ends, done or not.
