@@ -85,7 +85,7 @@ class Play:
 
     # --- tasks, and whose they are ---
 
-    def _own_task(self, loop: Any, work: Coroutine[Any, Any, Any], **more: Any) -> asyncio.Task[Any]:
+    def _own_task(self, loop: Any, work: Any, **more: Any) -> asyncio.Task[Any]:
         """Every task is noted with its instance, so that an instance can be killed: nothing of it goes on."""
         task = asyncio.Task(work, loop=loop, **more)
         tasks = self._tasks.setdefault(owner.get(), set())
