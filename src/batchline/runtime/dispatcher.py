@@ -178,8 +178,7 @@ class Dispatcher:
         elif len(wanted) <= self._dispatch.room and not self._queue.locked():
             self._put(wanted)
         else:
-            async with self._queue:
-                await self._put_by_and_by(wanted)
+            await self._put_by_and_by(wanted)
 
     def enqueue_nowait(self, operation: Operation) -> None:
         """Put an operation into the buffer, or raise BufferFull."""
@@ -206,20 +205,22 @@ class Dispatcher:
     async def _put_by_and_by(self, operations: list[Operation]) -> None:
         done = 0
         while done < len(operations):
-            self._check_open(operations, done)
-            room = self._dispatch.room
-            if room:
+            # A piece at a time: who comes with little does not wait for all of who came with much.
+            async with self._queue:
+                room = await self._until_room(operations, done)
                 self._put(operations[done : done + room])
-                done += room
-            else:
-                await self._until_room()
+            done += room
 
-    async def _until_room(self) -> None:
-        # If the last flush left nothing behind, there may be capacity for a part of this: why wait for the next.
-        if not self._dispatch.held_back:
-            self.flush()
-        self._space.clear()
-        await self._space.wait()
+    async def _until_room(self, operations: list[Operation], done: int) -> int:
+        self._check_open(operations, done)
+        while not self._dispatch.room:
+            # If the last flush left nothing behind, there may be capacity for a part of this: why wait for the next.
+            if not self._dispatch.held_back:
+                self.flush()
+            self._space.clear()
+            await self._space.wait()
+            self._check_open(operations, done)
+        return self._dispatch.room
 
     def _put(self, operations: list[Operation]) -> None:
         if not self._dispatch.buffer.count:
