@@ -19,7 +19,7 @@ __all__ = ["simulation_data", "simulation_lines", "simulation_page"]
 
 #: Jobs that are shown one by one.
 SHOWN = 20
-JOB_COLUMNS = ("job", "instance", "records", "came at", "first sent", "done", "waited p50", "p99")
+JOB_COLUMNS = ("job", "on", "records", "came", "first sent", "done", "p50", "p99")
 
 
 def charts_of(simulation: Simulation) -> list[Chart]:
@@ -38,7 +38,7 @@ def _charts_of(simulation: Simulation, name: str, *, several: bool) -> Iterator[
         return [Curve(one, value, place) for place, (one, value) in enumerate(zip(names, values, strict=True))]
 
     refused = [sum(values) for values in zip(*(series.throttled[name] for series in simulation.instances), strict=True)]
-    throttled = [Curve("throttled", refused, len(names))] if any(refused) else []
+    throttled = [Curve("throttled", refused, None)] if any(refused) else []
     yield Chart(f"Rate{of}", f"{unit} a second", [*curves("rate"), *throttled], limit=limit, summed=True)
     yield Chart(f"Backlog{of}", f"{unit} of what has come and is not done", curves("backlog"), stacked=False)
     if simulation.scenario.capacity.limit is not None:
@@ -108,18 +108,15 @@ def figures_of(simulation: Simulation) -> Iterator[tuple[str, str]]:
     if summary.used is not None:
         yield "used while work waited", f"{summary.used:.1%} of the limit"
     if summary.fairness is not None:
-        yield "fairness", f"{summary.fairness:.1%}, where 100 % is that all who had work got as much"
-    yield "waited", _waited(summary)
+        yield "fairness", f"{summary.fairness:.1%}; 100.0% is that all who had work got as much"
+    p50, p99, longest = map(seconds_text, (summary.waited_p50_s, summary.waited_p99_s, summary.waited_longest_s))
+    yield "records waited", f"p50 {p50}, p99 {p99}, longest {longest}"
     if summary.refusals or summary.pauses:
         yield "throttled", f"{summary.refusals:,} batches; {summary.pauses:,} pauses, {seconds_text(summary.paused_s)}"
     if summary.lease_calls:
-        calls = ", ".join(f"{count:,} {verb}" for verb, count in sorted(summary.lease_calls.items()))
-        yield "lease calls", f"{summary.lease_calls_a_second:.1f} a second: {calls}"
-
-
-def _waited(summary: Summary) -> str:
-    half, most, longest = summary.waited_p50_s, summary.waited_p99_s, summary.waited_longest_s
-    return f"half up to {seconds_text(half)}, 99 % up to {seconds_text(most)}, the longest {seconds_text(longest)}"
+        verbs = ((verb, summary.lease_calls.get(verb, 0)) for verb in ("ask", "renew", "acquire", "release"))
+        calls = ", ".join(f"{verb} {count:,}" for verb, count in verbs)
+        yield "lease calls a second", f"{summary.lease_calls_a_second:.1f}; {calls}"
 
 
 def verdicts(simulation: Simulation) -> Iterator[tuple[str, str, str]]:
@@ -171,22 +168,31 @@ def simulation_page(name: str, simulation: Simulation) -> str:
 
     said = ". ".join(sentence[0].upper() + sentence[1:] for _, _, sentence in verdicts(simulation))
     summary = Section(
-        "All was done" if simulation.summary.done else "It was not done in time",
+        _heading(simulation.summary),
         f"{scenario_text(simulation.scenario)}. {said}.",
         rows=list(figures_of(simulation)),
     )
     charts = [Section(chart.title, _text(chart), pictures=[chart_svg(chart)]) for chart in charts_of(simulation)]
-    jobs = Section("Jobs", columns=JOB_COLUMNS, rows=[job_row(job) for job in simulation.jobs])
+    said = (
+        "Each on its instance: when it came, was first sent and was done; how long half and 99 % of its records waited."
+    )
+    jobs = Section("Jobs", said, columns=JOB_COLUMNS, rows=[job_row(job) for job in simulation.jobs])
     return page(f"Batchline · {name}", [summary, *charts, jobs])
 
 
+def _heading(summary: Summary) -> str:
+    said = "All was done" if summary.done else "It was not done in time"
+    return f"{said}, and more than the limit came within a second" if summary.exceeded else said
+
+
 def _text(chart: Chart) -> str:
-    kind = chart.title.split()[0]
+    refused = any(curve.colour is None for curve in chart.curves)
+    above = ", and in red what it refused" if refused else ""
     return {
-        "Rate": "What the receiver took of each instance within each second, one on top of the other.",
+        "Rate": f"What the receiver took of each instance within each second, one on top of the other{above}.",
         "Backlog": "What has come to each instance and is not done, at the end of each second.",
         "Share": "What each instance may send a second, one on top of the other: what it holds, and what is reserved.",
-    }[kind]
+    }[chart.title.split()[0]]
 
 
 def seconds_text(seconds: float) -> str:

@@ -88,8 +88,11 @@ def _series_rules(shade: int) -> str:
     pairs = list(enumerate(TYPE_COLOURS))
     areas = [f".series .area.t{index}{{fill:{pair[shade]}}}" for index, pair in pairs]
     curves = [f".series .curve.t{index}{{stroke:{pair[shade]}}}" for index, pair in pairs]
-    limit = next(shades[shade] for selector, _, *shades in COLOURS if selector == ".late")
-    return "".join([*colours, *areas, *curves, f".series text.late{{fill:{limit};stroke:none}}"])
+    late, paper = (
+        next(shades[shade] for selector, _, *shades in COLOURS if selector == wanted) for wanted in (".late", ".paper")
+    )
+    bad = f".series .refused{{fill:{late}}}.series text.late{{fill:{late};stroke:{paper}}}"
+    return "".join([*colours, *areas, *curves, bad])
 
 
 SERIES_STYLE = (
@@ -100,6 +103,7 @@ SERIES_STYLE = (
     ".series .curve{fill:none;stroke-width:1.8;stroke-linejoin:round}"
     ".series .curve.hollow{stroke-dasharray:4 2}"
     ".series .late{fill:none;stroke-width:1.4;stroke-dasharray:6 3}"
+    ".series text.late{paint-order:stroke;stroke-width:3px;stroke-dasharray:none;stroke-linejoin:round}"
     ".series .band{fill-opacity:0}.series .band:hover{fill-opacity:.12}"
     f"{_series_rules(0)}@media (prefers-color-scheme:dark){{{_series_rules(1)}}}"
 )

@@ -14,8 +14,8 @@ class Curve:
 
     name: str
     values: Sequence[float]
-    #: Which colour it has; the same in all charts.
-    colour: int = 0
+    #: Which colour it has, the same in all charts; None for what is not well.
+    colour: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,11 @@ class Chart:
         shown = [sums_of(self.curves)] if self.stacked else [curve.values for curve in self.curves]
         return max([self.limit or 0, *(max(values, default=0) for values in shown)]) or 1
 
+    @property
+    def highest(self) -> float:
+        """The largest value of any curve; above 0."""
+        return max((max(curve.values, default=0) for curve in self.curves), default=0) or 1
+
 
 def sums_of(curves: Iterable[Curve]) -> list[float]:
     """All of them together, second by second."""
@@ -52,11 +57,13 @@ def sums_of(curves: Iterable[Curve]) -> list[float]:
 
 
 def few(curves: Sequence[Curve], most: int) -> list[Curve]:
-    """At most so many: where there are more, the last is all the others together."""
-    if len(curves) <= most:
+    """At most so many with a colour: where there are more, the last is all the others together."""
+    coloured = [curve for curve in curves if curve.colour is not None]
+    if len(coloured) <= most:
         return list(curves)
-    others = curves[most - 1 :]
-    return [*curves[: most - 1], Curve(f"{len(others)} others", sums_of(others), most - 1)]
+    others = coloured[most - 1 :]
+    together = Curve(f"{len(others)} others", sums_of(others), most - 1)
+    return [*coloured[: most - 1], together, *(curve for curve in curves if curve.colour is None)]
 
 
 def binned(values: Sequence[float], bins: int, choose: Callable[[Sequence[float]], float]) -> list[float]:

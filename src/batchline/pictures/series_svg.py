@@ -50,6 +50,10 @@ def chart_svg(chart: Chart) -> str:
     )
 
 
+def _look(curve: Curve) -> str:
+    return "refused" if curve.colour is None else type_class(curve.colour)
+
+
 def _x(second: float, chart: Chart) -> float:
     return LEFT + PLOT * second / max(chart.seconds, 1)
 
@@ -72,7 +76,7 @@ def _grid(chart: Chart, scale: float) -> Iterator[str]:
         x = _x(tick / SECOND, chart)
         yield element("path", class_="grid", d=f"M{x:.1f} {TOP}V{TOP + PLOT_HEIGHT + 5}")
         label = elapsed_text(tick, max(step_us, SECOND))
-        anchor = "end" if x > WIDTH - RIGHT - 20 else "middle"
+        anchor = "end" if x + text_width(label, 11) / 2 > WIDTH - 4 else "middle"
         yield element("text", label, class_="quiet tick", x=x, y=TOP + PLOT_HEIGHT + 17, text_anchor=anchor)
 
 
@@ -86,7 +90,7 @@ def _areas(curves: Sequence[Curve], chart: Chart, scale: float) -> Iterator[str]
         lower = reversed(_steps(floor, chart, scale))
         if any(curve.values):
             path = "M" + "L".join([*upper, *lower]) + "Z"
-            yield element("path", class_=f"area {type_class(curve.colour)}", d=path)
+            yield element("path", class_=f"area {_look(curve)}", d=path)
         floor = ceiling
 
 
@@ -95,7 +99,7 @@ def _lines(curves: Sequence[Curve], chart: Chart, scale: float) -> Iterator[str]
     for curve in reversed(curves):
         if any(curve.values):
             path = "M" + "L".join(_steps(binned(curve.values, bins, max), chart, scale))
-            yield element("path", class_=f"curve {type_class(curve.colour)}", d=path)
+            yield element("path", class_=f"curve {_look(curve)}", d=path)
 
 
 def _steps(values: Sequence[float], chart: Chart, scale: float) -> list[str]:
@@ -114,7 +118,7 @@ def _limit(chart: Chart, scale: float) -> Iterator[str]:
     y = _y(chart.limit, scale)
     yield element("path", class_="late", d=f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}")
     said = f"{chart.limit_name} {number_text(chart.limit)}"
-    yield element("text", words(said), class_="late", x=WIDTH - RIGHT, y=y - 4, text_anchor="end")
+    yield element("text", words(said), class_="late", x=WIDTH - RIGHT, y=y - 5, text_anchor="end")
 
 
 def _bands(curves: Sequence[Curve], chart: Chart) -> Iterator[str]:
@@ -146,7 +150,7 @@ def _legend(curves: Sequence[Curve]) -> list[str]:
         if x + wide > WIDTH - RIGHT:
             found.append([])
             x = float(LEFT)
-        swatch = element("rect", class_=f"area {type_class(curve.colour)}", x=x, y=3, width=11, height=11, rx=2)
+        swatch = element("rect", class_=f"area {_look(curve)}", x=x, y=3, width=11, height=11, rx=2)
         found[-1].append(swatch + element("text", words(name), class_="quiet", x=x + 16, y=12))
         x += wide
     return ["".join(line) for line in found]

@@ -1,6 +1,6 @@
 """A chart over time, drawn with characters.
 
-rate  cost a second
+Rate  cost a second; █ is 20,000
      20,000 ┤▇▇▇▇██████████████████████████████
             │██████████████████████████████████
           0 ┼──────────────────────────────────
@@ -61,7 +61,8 @@ def _frame_of(charts: Sequence[Chart], width: int) -> _Frame:
 
 
 def _chart(chart: Chart, frame: _Frame) -> Iterator[Text]:
-    yield Text.assemble((chart.title, "bold"), "  ", (chart.unit, QUIET))
+    full = f"; █ is {number_text(chart.highest)}" if any(any(curve.values) for curve in chart.curves) else ""
+    yield Text.assemble((chart.title, "bold"), "  ", (f"{chart.unit}{full}", QUIET))
     if chart.summed:
         yield from _tall(chart, frame)
     for curve in few(chart.curves, MOST_CURVES):
@@ -96,12 +97,12 @@ def _cell(value: float, floor: float, each: float, limit: float) -> tuple[str, s
 
 
 def _curve(curve: Curve, chart: Chart, frame: _Frame) -> Text:
-    top = chart.top
     values = binned(curve.values, frame.plot, mean if chart.stacked else max)
     name = set_cell_size(curve.name.rjust(frame.label), frame.label)
-    bar = "".join(_eighth(value, top) for value in values)
+    bar = "".join(_eighth(value, chart.highest) for value in values)
     note = (_note(curve, frame), QUIET)
-    return Text.assemble(name, "  ", (bar, COLOURS[curve.colour % len(COLOURS)]), "  ", note)
+    style = OVER if curve.colour is None else COLOURS[curve.colour % len(COLOURS)]
+    return Text.assemble(name, "  ", (bar, style), "  ", note)
 
 
 def _eighth(value: float, top: float) -> str:

@@ -76,7 +76,7 @@ class Summary:
     limit: dict[str, float]
     largest_second: dict[str, float]
     exceeded: bool
-    #: The part of the limit that was used while work waited; None if none ever did for a second.
+    #: The part of the limit that was used while a second's work or more waited; None if it never did.
     used: float | None
     #: How equally instances were served that had work at the same time: 1 is equally; None if no two had.
     fairness: float | None
@@ -218,34 +218,32 @@ def _summary(recorder: Recorder, runs: Sequence[Run], seconds: float) -> Summary
     )
 
 
-def _busy(recorder: Recorder) -> list[list[int]]:
-    """Of every second but the first, which instances had work at its beginning and at its end."""
-    waiting = [[count > 0 for count in series.records] for series in recorder.series]
-    return [
-        [place for place, had in enumerate(waiting) if had[second - 1] and had[second]]
-        for second in range(1, len(recorder.at_s))
-    ]
-
-
-def _use(recorder: Recorder, place: int, second: int) -> float:
-    """What part of the limit an instance had within a second: of that capacity of which it was most."""
+def _use(recorder: Recorder, measure: str, place: int, second: int) -> float:
+    """A measure of an instance in parts of the receiver's limit: of that capacity of which it is most."""
     limit = recorder.receiver.rules.limit
-    parts = (series[second] / part_of(limit, name) for name, series in recorder.series[place].rate.items())
-    return max(parts)
+    series: Series = getattr(recorder.series[place], measure)
+    return max(values[second] / part_of(limit, name) for name, values in series.items())
 
 
 def _used(recorder: Recorder) -> float | None:
-    busy = _busy(recorder)
+    """Of the seconds before and after which there was a second's work or more."""
     everybody = range(len(recorder.series))
-    used = [sum(_use(recorder, place, second) for place in everybody) for second, had in enumerate(busy, 1) if had]
+    waiting, rate = (
+        [sum(_use(recorder, measure, place, second) for place in everybody) for second in range(len(recorder.at_s))]
+        for measure in ("backlog", "rate")
+    )
+    used = [rate[second] for second in range(1, len(rate)) if min(waiting[second - 1 : second + 1]) >= 1]
     return sum(used) / len(used) if used else None
 
 
 def _fairness(recorder: Recorder) -> float | None:
-    """Jain's index, the mean of all seconds in which several had work."""
+    """Jain's index, the mean of all seconds in which several had more to do than an equal share of them."""
+    everybody = range(len(recorder.series))
     found = []
-    for second, places in enumerate(_busy(recorder), 1):
-        uses = [_use(recorder, place, second) for place in places]
+    for second in range(1, len(recorder.at_s)):
+        waiting = (min(_use(recorder, "backlog", place, at) for at in (second - 1, second)) for place in everybody)
+        busy = [place for place, work in enumerate(waiting) if work >= 1 / len(everybody)]
+        uses = [_use(recorder, "rate", place, second) for place in busy]
         if len(uses) > 1 and any(uses):
             found.append(sum(uses) ** 2 / (len(uses) * sum(use * use for use in uses)))
     return sum(found) / len(found) if found else None
