@@ -172,11 +172,11 @@ class Scenario:
         _check_instances(self.instances)
         for number in self.lives:
             self._check_instance("instances", number)
+        self._check_names("capacity", self.capacity.limit)
         if not self.jobs:
             raise InvalidRules("there is no job: nothing would happen")
         for job in self.jobs:
             self._check_job(job)
-        self._check_names("capacity", self.capacity.limit)
 
     def _check_instance(self, where: str, number: object) -> None:
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= self.instances:

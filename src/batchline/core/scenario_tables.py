@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields
-from typing import Any, Final
+from datetime import timedelta
+from typing import Any, Final, get_args
 
 from batchline.core.adaptive import Adaptive
 from batchline.core.dispatch_rules import DispatchRules
@@ -16,13 +17,9 @@ from batchline.errors import InvalidRules, did_you_mean, shown
 __all__ = ["scenario_of"]
 
 Table = Mapping[str, Any]
-#: What is said of a simulated dispatcher that has nothing to do with one: nobody listens.
+#: What a simulated dispatcher has no use for, since nobody listens and arrivals wait; and what is a table of its own.
 NOT_HERE: Final = {"emit_batch", "error_on_full_buffer", "backoff"}
 SHARE_KEYS: Final = tuple(field.name for field in fields(ShareRules))
-SPANS: Final = {
-    *("longest", "latency", "retry_after", "max_interval", "lease", "every", "at", "for", "start", "stop", "kill"),
-    *("first", "calm", "max_operation_time", "pause_time", "flush_interval", "capacity_interval", "audit_interval"),
-}
 TOP_KEYS: Final = ("longest", "seed", "receiver", "capacity", "dispatcher", "instances", "jobs")
 
 
@@ -34,7 +31,11 @@ def scenario_of(tables: Table) -> Scenario:
             raise InvalidRules(f"[{name}] is missing")
     count, lives = _instances(_table("instances", tables.get("instances", {})))
     dispatcher, max_batch_size = _dispatcher(_table("dispatcher", tables.get("dispatcher", {})))
-    top = {name: _value(name, tables[name]) for name in ("longest", "seed") if name in tables}
+    top = {
+        field.name: _value(field.name, field, tables[field.name])
+        for field in fields(Scenario)
+        if field.name in ("longest", "seed") and field.name in tables
+    }
     return Scenario(
         receiver=_built(Receiver, "receiver", tables["receiver"]),
         capacity=_capacity(_table("capacity", tables["capacity"])),
@@ -114,7 +115,7 @@ def _built(kind: Any, where: str, table: object, renamed: Mapping[str, str] | No
     if missing:
         raise InvalidRules(f"[{where}] needs {', '.join(missing)}")
     try:
-        return kind(**{ours[key].name: _value(key, value) for key, value in entries.items()})
+        return kind(**{ours[key].name: _value(key, ours[key], value) for key, value in entries.items()})
     except InvalidRules as error:
         raise InvalidRules(f"[{where}] {error}") from error
 
@@ -123,8 +124,9 @@ def _is_needed(field: Field[Any]) -> bool:
     return field.default is MISSING and field.default_factory is MISSING
 
 
-def _value(key: str, value: object) -> Any:
-    if key not in SPANS:
+def _value(key: str, field: Field[Any], value: object) -> Any:
+    """A text as a span, where one belongs; what is one already, or no span, as it is."""
+    if timedelta not in (field.type, *get_args(field.type)) or isinstance(value, timedelta):
         return value
     if not isinstance(value, str):
         raise InvalidRules(f"{key} must be a span such as '500ms' or '2m', got {shown(value)}")
