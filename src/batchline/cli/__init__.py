@@ -5,7 +5,21 @@ import sys
 import typer
 
 from batchline import __version__
-from batchline.cli import batch, consume, demo, explain, fanout, load, migrate, produce, sample, screen, tidy, topic
+from batchline.cli import (
+    batch,
+    consume,
+    demo,
+    explain,
+    fanout,
+    load,
+    migrate,
+    produce,
+    sample,
+    screen,
+    simulate,
+    tidy,
+    topic,
+)
 from batchline.errors import BatchlineError
 
 __all__ = ["app", "main"]
@@ -36,6 +50,7 @@ app.command("demo")(demo.demo)
 app.add_typer(fanout.app)
 app.command("migrate")(migrate.migrate)
 app.command("tidy")(tidy.tidy)
+app.command("simulate")(simulate.simulate)
 app.add_typer(topic.app, rich_help_panel=TIMELINE)
 for command in (
     *(produce.put, produce.move, produce.cancel, produce.message, produce.messages),

@@ -5,7 +5,16 @@ from itertools import dropwhile
 
 from batchline.core.moment import moment_of
 
-__all__ = ["clock_text", "day_text", "duration_text", "moment_text", "round_steps", "tick_step", "ticks"]
+__all__ = [
+    "clock_text",
+    "day_text",
+    "duration_text",
+    "elapsed_text",
+    "moment_text",
+    "round_steps",
+    "tick_step",
+    "ticks",
+]
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -66,6 +75,16 @@ def duration_text(us: int) -> str:
     count = abs(us) / size
     # Below ten of a unit one decimal still tells; above it only takes room.
     return f"{count:.1f}".removesuffix(".0") + f" {unit}" if count < 10 else f"{count:.0f} {unit}"
+
+
+def elapsed_text(us: int, step_us: int) -> str:
+    """How long after the beginning a tick is: 40 s, 1:40 min, 2:05 h; as precise as the step asks for."""
+    if step_us < SECOND:
+        return f"{us / SECOND:g} s"
+    seconds = us // SECOND
+    if step_us % MINUTE == 0 and (step_us >= 10 * MINUTE or seconds >= 3_600):
+        return f"{seconds // 3_600}:{seconds // 60 % 60:02d} h"
+    return f"{seconds} s" if seconds < 120 and step_us < MINUTE else f"{seconds // 60}:{seconds % 60:02d} min"
 
 
 def _moment_text(us: int, form: str) -> str:

@@ -1,6 +1,6 @@
 """The colours of the pictures, for light and dark: plain classes, for not every viewer of SVG knows CSS variables."""
 
-__all__ = ["STYLE", "TYPE_COLOURS", "type_class"]
+__all__ = ["SERIES_STYLE", "STYLE", "TYPE_COLOURS", "type_class"]
 
 #: Ten colours that are told apart on white and on near-black; the next ten types have the same, hollow.
 TYPE_COLOURS = (
@@ -73,4 +73,37 @@ STYLE = (
     ".windows .dot circle{stroke-width:1.5}"
     ".windows .mark{fill:none;stroke-width:2;stroke-linecap:round;stroke-linejoin:round}"
     f"{_rules(0)}@media (prefers-color-scheme:dark){{{_rules(1)}}}"
+)
+
+#: What a chart over time takes of the colours above.
+SERIES_SELECTORS = (".paper", "text", ".quiet", ".grid", ".rule", ".halo", ".late")
+
+
+def _series_rules(shade: int) -> str:
+    colours = [
+        f".series {selector}{{{name}:{shades[shade]}}}"
+        for selector, name, *shades in COLOURS
+        if selector in SERIES_SELECTORS
+    ]
+    pairs = list(enumerate(TYPE_COLOURS))
+    areas = [f".series .area.t{index}{{fill:{pair[shade]}}}" for index, pair in pairs]
+    curves = [f".series .curve.t{index}{{stroke:{pair[shade]}}}" for index, pair in pairs]
+    late, paper = (
+        next(shades[shade] for selector, _, *shades in COLOURS if selector == wanted) for wanted in (".late", ".paper")
+    )
+    bad = f".series .refused{{fill:{late}}}.series text.late{{fill:{late};stroke:{paper}}}"
+    return "".join([*colours, *areas, *curves, bad])
+
+
+SERIES_STYLE = (
+    ".series{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;font-size:11px}"
+    ".series text{font-variant-numeric:tabular-nums}"
+    ".series .area{stroke:none;fill-opacity:.78}"
+    ".series .area.hollow{fill-opacity:.4}"
+    ".series .curve{fill:none;stroke-width:1.8;stroke-linejoin:round}"
+    ".series .curve.hollow{stroke-dasharray:4 2}"
+    ".series .late{fill:none;stroke-width:1.4;stroke-dasharray:6 3}"
+    ".series text.late{paint-order:stroke;stroke-width:3px;stroke-dasharray:none;stroke-linejoin:round}"
+    ".series .band{fill-opacity:0}.series .band:hover{fill-opacity:.12}"
+    f"{_series_rules(0)}@media (prefers-color-scheme:dark){{{_series_rules(1)}}}"
 )

@@ -214,28 +214,29 @@ class Dispatcher:
         # The lock is free for a moment between one and the next: whether somebody waits, only the count knows.
         self._queued += 1
         try:
-            async with self._queue:
-                await self._put_by_and_by(operations)
+            await self._put_by_and_by(operations)
         finally:
             self._queued -= 1
 
     async def _put_by_and_by(self, operations: list[Operation]) -> None:
         done = 0
         while done < len(operations):
-            self._check_open(operations, done)
-            room = self._dispatch.room
-            if room:
+            # A piece at a time: who comes with little does not wait for all of who came with much.
+            async with self._queue:
+                room = await self._until_room(operations, done)
                 self._put(operations[done : done + room])
-                done += room
-            else:
-                await self._until_room()
+            done += room
 
-    async def _until_room(self) -> None:
-        # If the last flush left nothing behind, there may be capacity for a part of this: why wait for the next.
-        if not self._dispatch.held_back:
-            self.flush()
-        self._space.clear()
-        await self._space.wait()
+    async def _until_room(self, operations: list[Operation], done: int) -> int:
+        self._check_open(operations, done)
+        while not self._dispatch.room:
+            # If the last flush left nothing behind, there may be capacity for a part of this: why wait for the next.
+            if not self._dispatch.held_back:
+                self.flush()
+            self._space.clear()
+            await self._space.wait()
+            self._check_open(operations, done)
+        return self._dispatch.room
 
     def _put(self, operations: list[Operation]) -> None:
         if not self._dispatch.buffer.count:
