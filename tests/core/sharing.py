@@ -25,12 +25,14 @@ class Keeper:
 
     held: dict[int, tuple[float, str]] = field(default_factory=dict)
     said: dict[str, tuple[float, Asking]] = field(default_factory=dict)
+    asked: int = 0
 
     def holder(self, partition: int, now_s: float) -> str | None:
         until_s, instance = self.held.get(partition, (0.0, ""))
         return instance if until_s > now_s else None
 
     def ask(self, asking: Asking, now_s: float) -> list[Asking]:
+        self.asked += 1
         self.said[asking.instance] = (now_s, asking)
         if not (asking.wanted or asking.held):
             del self.said[asking.instance]

@@ -252,6 +252,26 @@ def test_nothing_to_share_is_nothing_to_do() -> None:
     assert mine.capacity(0.0) == 5
 
 
+def test_who_has_its_fair_share_does_not_ask_more_often_than_who_needs_nothing() -> None:
+    mine = share()
+    mine.want(BUSY)
+    mine.granted(range(5), 0.0)
+    mine.steps([Asking("you", 10, (5, 6, 7, 8, 9))], 1.0, 0, 0.0)
+    assert mine.rest_s(0.0) == 0.25
+    mine.steps([Asking("you", 4, (5, 6, 7, 8))], 1.0, 0, 0.0)
+    assert mine.rest_s(0.0) == 0.001
+
+
+@pytest.mark.parametrize("instances", [1, 4])
+def test_busy_instances_ask_no_more_than_a_few_times_a_second(instances: int) -> None:
+    world = World(RULES, instances, 0)
+    world.want(BUSY)
+    world.until(20)
+    before = world.keeper.asked
+    world.until(50)
+    assert world.keeper.asked - before <= 30 * instances * 4
+
+
 @given(st.integers(0, 2_000), st.floats(0, 1), st.booleans())
 def test_a_turn_comes_within_the_longest_interval_and_later_the_more_is_refused(
     refused: int, chance: float, needy: bool

@@ -88,6 +88,8 @@ class Share:
         self._per_second: Any = 0
         self._enough_since_s: float | None = None
         self._refused = 0
+        #: Whether there is more for it to have than it has, as far as is known.
+        self._due_more = True
         self._silent = True
 
     # --- what it is worth ---
@@ -134,6 +136,7 @@ class Share:
         soon_s = now_s + self.rules.lease.total_seconds() * 2 / 3
         renew = [partition for partition in left if self.held[partition] < soon_s]
         most = max(allowed - len(left), 0)
+        self._due_more = most > 0
         return Steps(release, renew, self._candidates(askings, chance) if most else [], most)
 
     def _allowed(self, askings: Sequence[Asking], wall_us: int) -> int:
@@ -182,7 +185,7 @@ class Share:
     def rest_s(self, chance: float) -> float:
         """How long until the next turn: at most the longest interval, and the longer the more often it was refused."""
         longest_s = self.rules.max_interval.total_seconds()
-        needy = self.wanted > len(self.held)
+        needy = self._due_more and self.wanted > len(self.held)
         most_s = min(longest_s, longest_s / 4 * 2**self._refused) if needy else longest_s
         return max(most_s * chance, 0.001) if needy else longest_s * (0.5 + chance / 2)
 
