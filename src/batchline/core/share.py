@@ -23,6 +23,8 @@ __all__ = ["Share", "ShareRules", "Steps"]
 GUARD: Final = 1 / 15
 #: A partition that is no longer needed is kept for so long: it may be again.
 KEEP_S: Final = 1.0
+#: After being refused so often in a row, one tries as seldom as one ever does.
+ENOUGH_REFUSALS: Final = 2
 #: What cannot be divided equally goes to others after so long.
 TURN_US: Final = 30_000_000
 
@@ -94,9 +96,8 @@ class Share:
 
     def capacity(self, now_s: float) -> Any:
         """What may be used a second now: what is reserved, and every partition whose lease has not run out."""
-        held = [
-            partition for partition, until_s in self.held.items() if until_s > now_s and partition < self.rules.count
-        ]
+        count = self.rules.count
+        held = [partition for partition, until_s in self.held.items() if until_s > now_s and partition < count]
         return sum(map(self.rules.worth, held), self.rules.reserved + self.rules.shared * 0)
 
     @property
@@ -143,8 +144,9 @@ class Share:
 
     def _surplus(self, allowed: int, now_s: float) -> list[int]:
         """Which partitions to give back: at once if others need them, after a while if nobody does."""
-        gone = [partition for partition in self.held if partition >= self.rules.count]
-        held = [partition for partition in self.held if partition < self.rules.count]
+        count = self.rules.count
+        gone = [partition for partition in self.held if partition >= count]
+        held = [partition for partition in self.held if partition < count]
         # Of those that nobody else asked for, the newest first: the oldest have been here longest and will be renewed.
         over = held[allowed:]
         if not over:
@@ -176,7 +178,8 @@ class Share:
 
     def refused(self, partitions: int) -> None:
         """So many partitions could not be had that were asked for: the next try is later."""
-        self._refused = self._refused + 1 if partitions else 0
+        # More often makes no difference: a store may be silent for long.
+        self._refused = min(self._refused + 1, ENOUGH_REFUSALS) if partitions else 0
 
     def rest_s(self, chance: float) -> float:
         """How long until the next turn: at most the longest interval, and the longer the more often it was refused.
