@@ -58,10 +58,10 @@ def simulate(
     if json:
         screen.say_json(simulation_data(simulation))
     else:
-        for part in simulation_lines(str(file), simulation, screen.out.width):
+        for part in simulation_lines(file.name, simulation, screen.out.width):
             screen.out.print(part, highlight=False)
     if out is not None:
-        _write(str(file), simulation, out, json)
+        _write(file.name, simulation, out, json)
     if simulation.summary.exceeded or not simulation.summary.done:
         raise typer.Exit(1)
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 __all__ = ["Chart", "Curve", "binned", "few", "mean", "number_text", "round_step", "sums_of"]
@@ -43,12 +43,17 @@ class Chart:
     def top(self) -> float:
         """The largest value there is to show, the limit included; above 0."""
         shown = [sums_of(self.curves)] if self.stacked else [curve.values for curve in self.curves]
-        return max([self.limit or 0, *(max(values, default=0) for values in shown)]) or 1
+        return _above_0(max([self.limit or 0, *(max(values, default=0) for values in shown)]))
 
     @property
     def highest(self) -> float:
         """The largest value of any curve; above 0."""
-        return max((max(curve.values, default=0) for curve in self.curves), default=0) or 1
+        return _above_0(max((max(curve.values, default=0) for curve in self.curves), default=0))
+
+
+def _above_0(value: float) -> float:
+    """A scale is not so small that its steps are nothing."""
+    return max(value, 1e-9) if value else 1.0
 
 
 def sums_of(curves: Iterable[Curve]) -> list[float]:
@@ -56,14 +61,15 @@ def sums_of(curves: Iterable[Curve]) -> list[float]:
     return [sum(values) for values in zip(*(curve.values for curve in curves), strict=True)]
 
 
-def few(curves: Sequence[Curve], most: int) -> list[Curve]:
-    """At most so many with a colour: where there are more, the last is all the others together."""
-    coloured = [curve for curve in curves if curve.colour is not None]
+def few(chart: Chart, most: int) -> Chart:
+    """With at most so many curves that have a colour: where there are more, the last is all the others together."""
+    coloured = [curve for curve in chart.curves if curve.colour is not None]
     if len(coloured) <= most:
-        return list(curves)
+        return chart
     others = coloured[most - 1 :]
     together = Curve(f"{len(others)} others", sums_of(others), most - 1)
-    return [*coloured[: most - 1], together, *(curve for curve in curves if curve.colour is None)]
+    rest = [curve for curve in chart.curves if curve.colour is None]
+    return replace(chart, curves=[*coloured[: most - 1], together, *rest])
 
 
 def binned(values: Sequence[float], bins: int, choose: Callable[[Sequence[float]], float]) -> list[float]:

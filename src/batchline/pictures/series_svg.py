@@ -22,7 +22,8 @@ HEADROOM = 1.06
 
 def chart_svg(chart: Chart) -> str:
     """Draw the chart as one SVG element, light or dark as the viewer prefers."""
-    curves = few(chart.curves, CURVES)
+    chart = few(chart, CURVES)
+    curves = chart.curves
     legend = _legend(curves)
     height = TOP + PLOT_HEIGHT + AXIS_HEIGHT + LEGEND_LINE * len(legend) + 8
     scale = chart.top * HEADROOM

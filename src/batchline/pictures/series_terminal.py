@@ -41,8 +41,9 @@ class _Frame:
 
 def draw_charts(charts: Sequence[Chart], width: int) -> Text:
     """Draw charts of the same time, one below the other, in lines of at most so many cells."""
-    frame = _frame_of(charts, width)
-    lines = [line for chart in charts for line in (*_chart(chart, frame), Text())][:-1]
+    drawn = [few(chart, MOST_CURVES) for chart in charts]
+    frame = _frame_of(drawn, width)
+    lines = [line for chart in drawn for line in (*_chart(chart, frame), Text())][:-1]
     for line in lines:
         line.rstrip()
         line.truncate(width, overflow="ellipsis")
@@ -50,7 +51,7 @@ def draw_charts(charts: Sequence[Chart], width: int) -> Text:
 
 
 def _frame_of(charts: Sequence[Chart], width: int) -> _Frame:
-    curves = [curve for chart in charts for curve in few(chart.curves, MOST_CURVES)]
+    curves = [curve for chart in charts for curve in chart.curves]
     tops = [number_text(chart.top) for chart in charts]
     label = min(LONGEST_LABEL, max(map(cell_len, [*tops, *(curve.name for curve in curves)])))
     number = max((len(number_text(max(curve.values, default=0))) for curve in curves), default=0)
@@ -65,7 +66,7 @@ def _chart(chart: Chart, frame: _Frame) -> Iterator[Text]:
     yield Text.assemble((chart.title, "bold"), "  ", (f"{chart.unit}{full}", QUIET))
     if chart.summed:
         yield from _tall(chart, frame)
-    for curve in few(chart.curves, MOST_CURVES):
+    for curve in chart.curves:
         yield _curve(curve, chart, frame)
     yield _axis(chart, frame)
 
