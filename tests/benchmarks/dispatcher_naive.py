@@ -23,6 +23,7 @@ class Naive:
     flush_s: float
     #: Is told the cost of what each flush sends.
     send: Callable[[float], object]
+    clock: Callable[[], float] = elapsed_seconds
     _asked: asyncio.Event = field(default_factory=asyncio.Event)
 
     def flush(self) -> None:
@@ -31,10 +32,12 @@ class Naive:
 
     async def run(self) -> None:
         """Send for ever."""
-        ticks = Ticker(self.flush_s, elapsed_seconds())
+        ticks = Ticker(self.flush_s, self.clock())
         while True:
-            await wait_for(self._asked, ticks.next_s - elapsed_seconds())
-            if ticks.due(elapsed_seconds()) or self._asked.is_set():
+            await wait_for(self._asked, ticks.next_s - self.clock())
+            if ticks.due(self.clock()):
+                self._send_slice()
+            if self._asked.is_set():
                 self._asked.clear()
                 self._send_slice()
 

@@ -7,14 +7,14 @@ once, in one loop: they leave it idle for most of the time, and one alone gives 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
-from batchline import Dispatcher, Operation, ProvisionedResource, Watcher
+from batchline import Dispatcher, ProvisionedResource
 from batchline.runtime.clock import elapsed_seconds
 from tests.benchmarks.dispatcher_handouts import Handouts, largest_second, longest_gap, mean_rate
 from tests.benchmarks.dispatcher_naive import Naive
+from tests.benchmarks.dispatcher_producer import meanwhile, produce
 from tests.benchmarks.measure import Sheet, console
 
 __all__ = ["Row", "measure_rate"]
@@ -24,7 +24,6 @@ COSTS = (1, 10, 15, 1_500, 1_900, 3_000)
 FLUSHES_MS = (1, 10, 100)
 #: How long a row is measured: where an operation is worth 1 % of that, twice as long.
 SECONDS, NAIVE_SECONDS = 10.0, 5.0
-AT_ONCE = 1_000
 COLUMNS = ("capacity", "cost", "flush", "mean", "largest second", "bound", "kept", "naive mean", "naive largest")
 
 
@@ -71,38 +70,19 @@ async def dispatched(row: Row, seconds: float) -> Handouts:
     # When a callback begins depends on what else the loop has to do; the event is at the moment of the hand-out.
     dispatcher.events.add_listener(note)
     await dispatcher.start()
-    with _meanwhile(_produce(dispatcher, Watcher(_receive), row.cost), _flush(dispatcher.flush, row.manual_ms)):
+    with meanwhile(produce(dispatcher, row.cost), _flush(dispatcher.flush, row.manual_ms)):
         await asyncio.sleep(seconds)
     await dispatcher.stop(drain=timedelta(0))
     return handouts
-
-
-async def _receive(operations: list[Operation]) -> None:
-    """Be done with them at once."""
 
 
 async def naively(row: Row, seconds: float) -> Handouts:
     """The same of the naive limiter."""
     handouts: list[tuple[float, float]] = []
     naive = Naive(row.capacity, row.cost, row.flush_ms / 1_000, lambda cost: handouts.append((elapsed_seconds(), cost)))
-    with _meanwhile(naive.run(), _flush(naive.flush, row.manual_ms)):
+    with meanwhile(naive.run(), _flush(naive.flush, row.manual_ms)):
         await asyncio.sleep(seconds)
     return handouts
-
-
-@contextmanager
-def _meanwhile(*works: Awaitable[object]) -> Iterator[None]:
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-async def _produce(dispatcher: Dispatcher, watcher: Watcher, cost: float) -> None:
-    while True:
-        await dispatcher.enqueue_many([Operation(watcher, cost, batchable=True) for _ in range(AT_ONCE)])
 
 
 async def _flush(flush: Callable[[], object], every_ms: int | None) -> None:
