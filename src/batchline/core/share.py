@@ -25,6 +25,8 @@ GUARD: Final = 1 / 15
 KEEP_S: Final = 1.0
 #: What cannot be divided equally goes to others after so long.
 TURN_US: Final = 30_000_000
+#: Refused so often, an instance asks at the longest interval: counting on would only overflow.
+MOST_REFUSED: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,7 @@ class Share:
 
     def refused(self, partitions: int) -> None:
         """So many partitions could not be had that were asked for: the next try is later."""
-        self._refused = self._refused + 1 if partitions else 0
+        self._refused = min(self._refused + 1, MOST_REFUSED) if partitions else 0
 
     def rest_s(self, chance: float) -> float:
         """How long until the next turn: at most the longest interval, and the longer the more often it was refused."""
