@@ -29,9 +29,9 @@ class Pausing:
     def throttle(self, now_s: float, handed_out_s: float, asked_s: float | None, chance: float) -> float | None:
         """The receiver throttles what was handed out then, and may ask for a time; tells how long a new pause is.
 
-        What was handed out before the last pause is old news: only what the receiver asks for counts.
+        What was handed out before the last pause began is old news: only what the receiver asks for counts.
         """
-        if self.paused(now_s) or handed_out_s < self._began_s:
+        if self.paused(now_s) or handed_out_s <= self._began_s:
             return self._extend(now_s, asked_s or 0.0)
         if now_s - self.until_s > self._rules.calm.total_seconds():
             self._times = 0
