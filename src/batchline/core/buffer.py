@@ -49,9 +49,22 @@ class Buffer:
 
     def add(self, operations: list[Operation]) -> None:
         """Put operations at the end of their lanes."""
+        if len(operations) == 1:
+            self._add_one(operations[0])
+            return
         self._count(operations)
         for lane, run in self._runs(operations):
             lane.operations.extend(run)
+
+    def _add_one(self, operation: Operation) -> None:
+        """The same as for many, without what is only worth it for them."""
+        self.count += 1
+        self.cost = self.cost + operation.cost
+        if operation.deadline_us is not None:
+            self.deadline_us = min(self.deadline_us, operation.deadline_us)
+        lane = self._lane(operation.watcher, operation.priority)
+        lane.free += not operation.cost
+        lane.operations.append(operation)
 
     def put_back(self, operations: list[Operation]) -> None:
         """Put operations that were taken at the beginning of their lanes again."""

@@ -92,19 +92,26 @@ class Taking:
             batch = self._batch_for(lane, first.batchable)
             if batch is None:
                 return False
-            self._take_first(lane, batch)
+            self._take_fitting(lane, batch, until)
             if until is not None and lane.served > until:
                 break
         return True
 
-    def _take_first(self, lane: Lane, batch: Batched) -> None:
-        operation = lane.operations.popleft()
-        cost = operation.cost
-        lane.free -= not cost
-        lane.began = lane.served
-        lane.served += self._balance.weight(cost)
-        self._balance.spend(cost)
-        self._put(batch, [operation], cost)
+    def _take_fitting(self, lane: Lane, batch: Batched, until: float | None) -> None:
+        """Take the first, and those after it that may go with it."""
+        waiting, balance, enough = lane.operations, self._balance, math.inf if until is None else until
+        room = self._room(batch) if waiting[0].batchable else 1
+        run: list[Operation] = []
+        while waiting and len(run) < room:
+            operation = waiting[0]
+            cost = operation.cost
+            if run and (lane.served > enough or not operation.batchable or not balance.fits(cost)):
+                break
+            run.append(waiting.popleft())
+            lane.began = lane.served
+            lane.served += balance.weight(cost)
+            balance.spend(cost)
+        self._put_run(lane, batch, run)
 
     def _take_run(self, lane: Lane) -> bool:
         """Without a limit, up to a batch at once."""
@@ -115,9 +122,7 @@ class Taking:
         run = list(takewhile(batchable_of, islice(waiting, self._room(batch)))) or [waiting[0]]
         for _ in run:
             waiting.popleft()
-        costs = list(map(cost_of, run))
-        lane.free -= costs.count(0)
-        self._put(batch, run, sum(costs))
+        self._put_run(lane, batch, run)
         return True
 
     def _take_free(self, lane: Lane) -> None:
@@ -130,6 +135,11 @@ class Taking:
                 lane.free += len(found) - place
                 return
             self._put(batch, [operation], 0)
+
+    def _put_run(self, lane: Lane, batch: Batched, run: list[Operation]) -> None:
+        costs = list(map(cost_of, run))
+        lane.free -= costs.count(0)
+        self._put(batch, run, sum(costs))
 
     def _put(self, batch: Batched, operations: list[Operation], cost: Amount) -> None:
         batch.operations += operations
