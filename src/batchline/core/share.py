@@ -131,7 +131,8 @@ class Share:
     def steps(self, askings: Sequence[Asking], now_s: float, wall_us: int, chance: float) -> Steps:
         """What to do, now that it is known what all instances want; `chance` is a random number from 0 to 1."""
         self._fair = allowed = self._allowed(askings, wall_us)
-        release = self._surplus(allowed, now_s)
+        others_lack = any(one.wanted > len(one.held) for one in askings if one.instance != self.instance)
+        release = self._surplus(allowed, others_lack, now_s)
         left = [partition for partition in self.held if partition not in release]
         soon_s = now_s + self.rules.lease.total_seconds() * 2 / 3
         renew = [partition for partition in left if self.held[partition] < soon_s]
@@ -142,16 +143,15 @@ class Share:
         wanted = {asking.instance: asking.wanted for asking in askings} | {self.instance: self.wanted}
         return fair_shares(wanted, self.rules.count, wall_us // TURN_US)[self.instance]
 
-    def _surplus(self, allowed: int, now_s: float) -> list[int]:
+    def _surplus(self, allowed: int, others_lack: bool, now_s: float) -> list[int]:
         """Which partitions to give back: at once if others need them, after a while if nobody does."""
         count = self.rules.count
         gone = [partition for partition in self.held if partition >= count]
         held = [partition for partition in self.held if partition < count]
-        # Of those that nobody else asked for, the newest first: the oldest have been here longest and will be renewed.
         over = held[allowed:]
         if not over:
             self._enough_since_s = None
-        elif allowed == self.wanted:
+        elif not others_lack:
             self._enough_since_s = now_s if self._enough_since_s is None else self._enough_since_s
             over = over if now_s - self._enough_since_s >= KEEP_S else []
         return gone + over

@@ -166,6 +166,8 @@ class Dispatcher:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._phase == "stopped":
+            return  # whoever stopped it has what remained
         remains = await self.stop(DRAIN if kind is None else timedelta(0))
         if remains.unsent or remains.unfinished:
             log.warning(

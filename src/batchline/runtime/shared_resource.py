@@ -1,6 +1,7 @@
 """A capacity that instances share, by leases on its partitions."""
 
 import asyncio
+import logging
 import random
 import uuid
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from batchline.runtime.clock import elapsed_seconds, now_us, wait_for
 from batchline.runtime.limiter import Limiter
 
 __all__ = ["SharedResource"]
+
+log = logging.getLogger("batchline")
 
 
 class SharedResource(Limiter):
@@ -57,6 +60,7 @@ class SharedResource(Limiter):
         self._max: Any = self._share.max_capacity
         self._wake = asyncio.Event()
         self._turns: asyncio.Task[None] | None = None
+        self._in_trouble = False
         self._provision_again = False
 
     @property
@@ -165,12 +169,18 @@ class SharedResource(Limiter):
             if asking is not None:
                 askings = await asyncio.to_thread(self._manager.ask, asking, self._lease_ms, self._wall())
                 await self._do(self._share.steps(askings, self._clock(), self._wall(), self._chance()))
+                self._in_trouble = False
         except Exception as error:  # noqa: BLE001 - whatever it is, the next turn may be better
             self._share.refused(1)
             self._tell_error(error)
         self._tell(self.capacity)
 
     def _tell_error(self, error: Exception) -> None:
+        if not self._in_trouble:
+            log.warning(
+                "%s of %r: %s; capacity falls to what is reserved", self.instance, self._manager.resource, error
+            )
+        self._in_trouble = True
         self.events.emit("error", message=str(error) or type(error).__name__, metadata=error)
 
     # --- the steps of a turn ---
