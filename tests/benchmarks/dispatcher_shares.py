@@ -15,7 +15,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from batchline.runtime.clock import elapsed_seconds
-from tests.benchmarks.dispatcher_handouts import by_span, largest_second
+from tests.benchmarks.dispatcher_handouts import Handouts, by_span, largest_second
 from tests.benchmarks.dispatcher_instance import Shared, take_part
 from tests.benchmarks.dispatcher_plot import stacked_plot
 from tests.benchmarks.measure import KEPT_IN, Sheet, console
@@ -54,15 +54,14 @@ class Instance:
                 self.handouts.append((moment_s - zero_s, cost))
 
 
-def measure_shares(scale: float = 1.0) -> Sheet:
-    """The table; the plot is kept beside it."""
+def measure_shares(scale: float = 1.0) -> tuple[Sheet, Sheet]:
+    """The tables; the plot is kept beside them."""
     seconds = SECONDS * scale
     instances = _instances(seconds)
     with fresh("PostgreSQL") as url:
         _run(instances, Shared(url, f"bench-{uuid.uuid4()}", CAPACITY, FACTOR, COST), seconds)
     _plot(instances, seconds)
-    _tell(instances, seconds)
-    return _sheet(instances, seconds)
+    return _shares(instances, seconds), _totals(instances)
 
 
 def _instances(seconds: float) -> list[Instance]:
@@ -125,7 +124,7 @@ def _follow(instances: Sequence[Instance], zero_s: float, seconds: float) -> Non
 # --- what came of it ---
 
 
-def _sheet(instances: Sequence[Instance], seconds: float) -> Sheet:
+def _shares(instances: Sequence[Instance], seconds: float) -> Sheet:
     span_s = seconds / SPANS
     sheet = Sheet(
         f"Stage 5 shares: of {CAPACITY:,}/s, by {span_s:g} s, and of what is fair",
@@ -156,12 +155,16 @@ def _plot(instances: Sequence[Instance], seconds: float) -> None:
     console.print(f"  the plot: {file}", highlight=False)
 
 
-def _tell(instances: Sequence[Instance], seconds: float) -> None:
+def _totals(instances: Sequence[Instance]) -> Sheet:
+    columns = ("who", "lease calls/s", "largest second", "of shared")
+    sheet = Sheet("Stage 5 instances: calls while each was there, and the most that was handed out", columns)
+    for one in instances:
+        sheet.add(one.name, f"{one.calls / (one.end_s - one.begin_s):.1f}", *_largest(one.handouts))
     together = sorted(handout for instance in instances for handout in instance.handouts)
-    largest = largest_second(together)
-    console.print(
-        f"  the largest second of all together: {largest:,.0f}, {largest / CAPACITY:.1%} of what they share",
-        highlight=False,
-    )
-    calls = [f"{one.name}: {one.calls / (min(one.end_s, seconds) - one.begin_s):.1f}" for one in instances]
-    console.print(f"  lease calls a second: {', '.join(calls)}", highlight=False)
+    sheet.add("together", "", *_largest(together))
+    return sheet
+
+
+def _largest(handouts: Handouts) -> tuple[str, str]:
+    largest = largest_second(handouts)
+    return f"{largest:,.0f}", f"{largest / CAPACITY:.1%}"
