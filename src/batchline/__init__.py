@@ -36,6 +36,7 @@ from batchline.core.ramp import Ramp
 from batchline.core.retry import RetryRules
 from batchline.core.topic import Topic
 from batchline.errors import BatchlineError, Throttled
+from batchline.leases import LeaseManager, open_leases
 from batchline.runtime.beat import Beat
 from batchline.runtime.consumer import Consumer
 from batchline.runtime.dispatcher import Dispatcher, Remains
@@ -75,6 +76,7 @@ __all__ = [
     "ItemGroup",
     "Later",
     "Lease",
+    "LeaseManager",
     "LeasedMessage",
     "Load",
     "Measurement",
@@ -106,6 +108,7 @@ __all__ = [
     "Verdict",
     "Watcher",
     "lease_text",
+    "open_leases",
     "open_store",
     "pack",
     "read_lease",

@@ -2,7 +2,17 @@
 
 import os
 
-from tests.benchmarks import batcher, estimates, lanes, packer, spark_batch, spark_streaming, timeline, tracker
+from tests.benchmarks import (
+    batcher,
+    dispatcher,
+    estimates,
+    lanes,
+    packer,
+    spark_batch,
+    spark_streaming,
+    timeline,
+    tracker,
+)
 
 if __name__ == "__main__":
     rows = int(os.environ.get("ROWS", "1000000"))
@@ -11,6 +21,8 @@ if __name__ == "__main__":
     lanes.run(max(100, rows // 100)).show()
     tracker.run([size * rows // 1_000_000 for size in tracker.SIZES]).show()
     timeline.run([size * rows // 1_000_000 for size in timeline.SIZES]).show()
+    # Rates are measured in seconds of the clock: a tenth of them still tells something.
+    dispatcher.run(min(1.0, max(0.1, rows / 1_000_000))).show()
     estimates.run(max(1_000, rows // 100)).show()
     # Spark's figures mean something only where its jobs run for longer than they take to start.
     rows = int(os.environ.get("ROWS", spark_batch.ROWS))

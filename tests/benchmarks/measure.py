@@ -4,7 +4,7 @@ import gc
 import json
 import platform
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["Figures", "console", "once", "seconds", "within"]
+__all__ = ["Figures", "Sheet", "console", "once", "seconds", "within"]
 
 KEPT_IN = Path("build/bench")
 console = Console(width=118)
@@ -106,15 +106,40 @@ class Figures:
             table.add_row(shown, row["name"], *self._shown(row))
             before = row["group"]
         console.print(table)
-        self._keep()
+        keep(self.title, {"unit": self.unit, "rows": self.rows})
 
     def _shown(self, row: Mapping[str, Any]) -> tuple[str, str]:
         if "left_out" in row:
             return row["left_out"], "–"
         return f"{row['value']:,.{self.decimals}f}", f"{row['ratio']:.2f}×"
 
-    def _keep(self) -> None:
-        KEPT_IN.mkdir(parents=True, exist_ok=True)
-        name = self.title.split(":")[0].lower().replace(" ", "-")
-        about = {"title": self.title, "machine": platform.machine(), "python": platform.python_version()}
-        (KEPT_IN / f"{name}.json").write_text(json.dumps(about | {"unit": self.unit, "rows": self.rows}, indent=2))
+
+@dataclass
+class Sheet:
+    """A table of several figures a row, as they are shown."""
+
+    title: str
+    columns: Sequence[str]
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+
+    def add(self, *cells: str) -> None:
+        """Note a row, which has a cell for each column."""
+        self.rows.append(cells)
+
+    def show(self) -> None:
+        """Print the table, and keep it as JSON."""
+        table = Table(title=self.title, title_justify="left")
+        for place, column in enumerate(self.columns):
+            table.add_column(column, justify="right" if place else "left")
+        for cells in self.rows:
+            table.add_row(*map(escape, cells))
+        console.print(table)
+        keep(self.title, {"columns": list(self.columns), "rows": self.rows})
+
+
+def keep(title: str, what: Mapping[str, Any]) -> None:
+    """Keep a table as JSON, by what its title begins with."""
+    KEPT_IN.mkdir(parents=True, exist_ok=True)
+    name = title.split(":")[0].lower().replace(" ", "-")
+    about = {"title": title, "machine": platform.machine(), "python": platform.python_version()}
+    (KEPT_IN / f"{name}.json").write_text(json.dumps(about | dict(what), indent=2))

@@ -32,7 +32,7 @@ def test_a_topic_has_the_rules_that_the_spec_says() -> None:
         ({"max_ahead": timedelta(-1)}, "max_ahead must be 0 or longer"),
         ({"max_ahead": timedelta(days=36_501)}, "max_ahead"),
         ({"max_ahead": 5}, "max_ahead must be a timedelta"),
-        ({"lease": timedelta(0)}, "lease must be longer than 0"),
+        ({"lease": timedelta(0)}, "lease must be 1ms or longer"),
         ({"lease": timedelta(microseconds=999)}, "lease"),
         ({"lease": timedelta(hours=12, microseconds=1)}, "lease must be at most 12 hours"),
         ({"lease": 300}, "lease must be a timedelta"),

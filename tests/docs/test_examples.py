@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from batchline import errors
 from batchline.cli import app
 
 ROOT = Path(__file__).parents[2]
@@ -61,6 +63,11 @@ def test_the_reference_names_every_command_and_option() -> None:
         assert f"`{name}" in page
         options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
         assert {option for option in options - {"--help"} if not re.search(rf"{option}\b", page)} == set()
+
+
+def test_the_tree_of_errors_in_the_reference_is_that_of_the_code() -> None:
+    drawn = textwrap.dedent((errors.__doc__ or "").split("\n\n")[1]).strip()
+    assert f"```\n{drawn}\n```" in (ROOT / "docs/reference/errors.md").read_text()
 
 
 def test_what_the_tutorial_says_it_prints_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:

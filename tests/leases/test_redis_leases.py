@@ -37,3 +37,13 @@ def test_what_instances_say_goes_when_nobody_says_anything(redis_url: str) -> No
         leases.ask(Asking("a", 1), 1_000, 1)
         (key,) = server.scan_iter(match=f"batchline:capacity:*{resource}*", count=10_000)
         assert 0 < server.pttl(key) <= 24 * 3_600_000
+
+
+def test_who_was_not_heard_of_for_a_day_is_removed(redis_url: str) -> None:
+    resource = new_id()
+    with open_leases(redis_url, resource) as leases, Redis.from_url(redis_url) as server:
+        leases.ask(Asking("a", 1), 1_000, 1)
+        (key,) = server.scan_iter(match=f"batchline:capacity:*{resource}*", count=10_000)
+        server.hset(key, "died", "1000 2 1")
+        assert leases.ask(Asking("a", 2), 1_000, 1) == [Asking("a", 2)]
+        assert server.hkeys(key) == [b"a"]

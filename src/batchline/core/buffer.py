@@ -21,12 +21,14 @@ lane_of = attrgetter("watcher", "priority")
 class Lane:
     """The operations of one watcher at one priority."""
 
-    __slots__ = ("free", "number", "operations", "priority", "served", "watcher")
+    __slots__ = ("began", "free", "number", "operations", "priority", "served", "watcher")
 
     def __init__(self, watcher: Watcher, priority: int, number: int, served: float):
         self.watcher, self.priority, self.number = watcher, priority, number
         #: How much was taken from it, by weight: who has got least is next.
         self.served = served
+        #: How much that was before the last was taken.
+        self.began = 0.0
         self.operations: deque[Operation] = deque()
         #: How many of them cost nothing.
         self.free = 0
@@ -39,23 +41,40 @@ class Buffer:
         self.lanes: dict[tuple[Watcher, int], Lane] = {}
         self.count = 0
         self.cost: Amount = 0
-        #: How much the lane has got that was next last: a new lane begins there, and not with an advantage.
-        self.served = 0.0
+        #: By priority, how much the lane had got that was next last: a new lane begins there, with no advantage.
+        self.served: dict[int, float] = {}
         #: Not before this moment is one past its deadline.
         self.deadline_us: float = math.inf
         self._lanes_made = 0
 
     def add(self, operations: list[Operation]) -> None:
         """Put operations at the end of their lanes."""
+        if len(operations) == 1:
+            self._add_one(operations[0])
+            return
         self._count(operations)
         for lane, run in self._runs(operations):
             lane.operations.extend(run)
+
+    def _add_one(self, operation: Operation) -> None:
+        """The same as for many, without what is only worth it for them."""
+        self.count += 1
+        self.cost = self.cost + operation.cost
+        if operation.deadline_us is not None:
+            self.deadline_us = min(self.deadline_us, operation.deadline_us)
+        lane = self._lane(operation.watcher, operation.priority)
+        lane.free += not operation.cost
+        lane.operations.append(operation)
 
     def put_back(self, operations: list[Operation]) -> None:
         """Put operations that were taken at the beginning of their lanes again."""
         self._count(operations)
         for lane, run in self._runs(operations[::-1]):
             lane.operations.extendleft(run)
+
+    def note_turn(self, lane: Lane) -> None:
+        """Note that it was a lane's turn."""
+        self.served[lane.priority] = max(self.served.get(lane.priority, 0.0), lane.began)
 
     def taken(self, operations: list[Operation], cost: Amount) -> None:
         """Note that operations were taken out of their lanes, which cost so much together."""
@@ -90,12 +109,14 @@ class Buffer:
 
     def forget_empty(self) -> None:
         """Forget lanes that are empty, unless they have got more than others: they would come back with less."""
-        if not self.count:
-            self.lanes.clear()
-            self.served = 0.0
-            return
-        for key in [key for key, lane in self.lanes.items() if not lane.operations and lane.served <= self.served]:
+        # Where nobody waits, nobody has got more than others.
+        waiting = {lane.priority for lane in self.lanes.values() if lane.operations}
+        self.served = {priority: served for priority, served in self.served.items() if priority in waiting}
+        for key in [key for key, lane in self.lanes.items() if not lane.operations and not self._ahead(lane)]:
             del self.lanes[key]
+
+    def _ahead(self, lane: Lane) -> bool:
+        return lane.priority in self.served and lane.served > self.served[lane.priority]
 
     def _count(self, operations: list[Operation]) -> None:
         self.count += len(operations)
@@ -114,12 +135,12 @@ class Buffer:
             yield lane, of_lane
 
     def _lane(self, watcher: Watcher, priority: int) -> Lane:
-        lane = self.lanes.get((watcher, priority))
+        lane, served = self.lanes.get((watcher, priority)), self.served.get(priority, 0.0)
         if lane is None:
             self._lanes_made += 1
-            lane = self.lanes[watcher, priority] = Lane(watcher, priority, self._lanes_made, self.served)
+            lane = self.lanes[watcher, priority] = Lane(watcher, priority, self._lanes_made, served)
         elif not lane.operations:
-            lane.served = max(lane.served, self.served)
+            lane.served = max(lane.served, served)
         return lane
 
     def _expire(self, lane: Lane, wall_us: int) -> list[Operation]:

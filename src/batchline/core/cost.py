@@ -108,6 +108,8 @@ def most(*amounts: Amount) -> Any:
 
 def exceeds(cost: Amount, capacity: Amount) -> bool:
     """Whether any of the capacities is less than the cost."""
+    if not isinstance(cost, Amounts) and not isinstance(capacity, Amounts):
+        return cost > capacity
     return any(part_of(cost, name) > part_of(capacity, name) for name in names_of(cost) or (None,))
 
 

@@ -41,8 +41,8 @@ class DispatchRules:
     def __post_init__(self) -> None:
         for name in ("flush", "capacity", "audit"):
             check_span(f"{name}_interval", getattr(self, f"{name}_interval"), 1)
-        for name in ("max_operation_time", "pause_time"):
-            check_span(name, getattr(self, name), 1)
+        check_span("max_operation_time", self.max_operation_time, 1)
+        check_span("pause_time", self.pause_time, 1_000)
         check_span("calm", self.calm, 0)
         if self.buffer is None:
             raise InvalidRules("buffer must be a whole number from 1 on, got None")

@@ -80,5 +80,6 @@ def check_span(name: str, span: object, least_us: int) -> None:
     if not isinstance(span, timedelta):
         raise InvalidRules(f"{name} must be a timedelta, got {span!r} ({type(span).__name__})")
     if not least_us <= span_us(span) <= LONGEST_SPAN_US:
-        least = "longer than 0" if least_us else "0 or longer"
+        words = {0: "0 or longer", 1: "longer than 0"}
+        least = words.get(least_us) or f"{span_text(timedelta(microseconds=least_us))} or longer"
         raise InvalidRules(f"{name} must be {least} and at most 36,500 days, got {span!r}")

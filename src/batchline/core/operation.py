@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from batchline.core.cost import Amount, Cost, amount_of
+from batchline.core.cost import Amount, Amounts, Cost, amount_of
 from batchline.core.moment import check_span, us_of
 from batchline.errors import InvalidOperation, InvalidRules, shown
 
@@ -93,7 +93,12 @@ class Operation:
 
     def settle(self, actual: Cost) -> None:
         """Report what it really cost, from its callback: the difference is debited or refunded when that ends."""
-        self.actual = amount_of("the actual cost", actual, InvalidOperation)
+        amount = amount_of("the actual cost", actual, InvalidOperation)
+        several = isinstance(self.cost, Amounts)
+        if self.cost and amount and isinstance(amount, Amounts) != several:
+            expected = "mapping" if several else "number"
+            raise InvalidOperation(f"the actual cost must be a {expected}, as the cost is, got {shown(actual)}")
+        self.actual = amount
 
     def __repr__(self) -> str:
         return f"<Operation of {self.watcher.name}: cost {self.cost}, attempts {self.attempts}, {shown(self.payload)}>"
@@ -111,8 +116,8 @@ def check_operations(operations: object) -> list[Operation]:
         raise InvalidOperation(f"expected operations, got {shown(operations)}")
     listed: list[Any] = list(operations)
     if set(map(type, listed)) - {Operation}:
-        strange = next(one for one in listed if not isinstance(one, Operation))
-        raise InvalidOperation(f"expected operations, got {shown(strange)} among them")
+        for strange in (one for one in listed if not isinstance(one, Operation)):
+            raise InvalidOperation(f"expected operations, got {shown(strange)} among them")
     return listed
 
 

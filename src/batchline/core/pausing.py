@@ -11,9 +11,9 @@ class Pausing:
     """Whether a dispatcher is paused, and until when."""
 
     def __init__(self, rules: DispatchRules):
-        self.until_s = -math.inf
+        #: When the last pause began, and until when it is.
+        self._began_s = self.until_s = -math.inf
         self._rules, self._pauses = rules, rules.pauses
-        self._began_s = -math.inf
         self._times = 0
 
     def paused(self, now_s: float) -> bool:
@@ -29,15 +29,19 @@ class Pausing:
     def throttle(self, now_s: float, handed_out_s: float, asked_s: float | None, chance: float) -> float | None:
         """The receiver throttles what was handed out then, and may ask for a time; tells how long a new pause is.
 
-        What was handed out before the last pause is old news: only what the receiver asks for counts.
+        What was handed out before the last pause began is old news: only what the receiver asks for counts.
         """
-        if self.paused(now_s) or handed_out_s < self._began_s:
+        if not self.is_news(now_s, handed_out_s):
             return self._extend(now_s, asked_s or 0.0)
         if now_s - self.until_s > self._rules.calm.total_seconds():
             self._times = 0
         self._times += 1
         seconds = self._pauses.pause_ms(self._times, chance) / 1_000
         return self._begin(now_s, max(seconds, asked_s or 0.0))
+
+    def is_news(self, now_s: float, handed_out_s: float) -> bool:
+        """Whether throttling of what was handed out then says more than the last pause did."""
+        return not self.paused(now_s) and handed_out_s > self._began_s
 
     def _begin(self, now_s: float, seconds: float) -> float:
         self._began_s, self.until_s = now_s, now_s + seconds

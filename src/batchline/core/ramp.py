@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from batchline.core.cost import Amount, Cost, amount_of, least, most
+from batchline.core.cost import Amount, Amounts, Cost, amount_of, least, most, names_of, part_of
 from batchline.core.moment import check_span
 from batchline.errors import InvalidRules, shown
 
@@ -21,7 +21,7 @@ class Ramp:
     every: timedelta = timedelta(minutes=5)
 
     def __post_init__(self) -> None:
-        amount_of("start", self.start, InvalidRules)
+        start = amount_of("start", self.start, InvalidRules)
         check_span("every", self.every, 1)
         if (self.factor is None) == (self.step is None):
             raise InvalidRules("a ramp has either a factor or a step: Ramp(start=500, factor=1.5)")
@@ -29,6 +29,8 @@ class Ramp:
             amount_of("step", self.step, InvalidRules)
         if self.factor is not None:
             _check_factor(self.factor)
+            if not all(part_of(start, name) for name in names_of(start) or (None,)):
+                raise InvalidRules(f"start must be above 0 to grow by a factor, got {shown(self.start)}")
 
 
 class Ramping:
@@ -43,16 +45,23 @@ class Ramping:
         """How much of a capacity may be used now. What is not there is not grown beyond."""
         passed = max(now_s - self._at_s, 0.0) / self._ramp.every.total_seconds()
         self._at_s = max(now_s, self._at_s)
+        self._level = _each(self._level, capacity)
         self._level = least(most(self._grown(passed), self._start), capacity)
         return self._level
 
     def _grown(self, passed: float) -> Any:
         if self._ramp.factor is None:
-            return self._level + self._step * passed
+            return self._level + _each(self._step * passed, self._level)
         try:
             return self._level * self._ramp.factor**passed
         except OverflowError:
             return self._level * 1e300
+
+
+def _each(amount: Any, of: Amount) -> Any:
+    """A single amount as that of each of several capacities, where there are several."""
+    single = isinstance(of, Amounts) and not isinstance(amount, Amounts)
+    return Amounts(dict.fromkeys(of, amount)) if single else amount
 
 
 def _check_factor(factor: object) -> None:

@@ -18,11 +18,15 @@ class Recent:
 
     def note(self, amount: Amount, now_s: float) -> None:
         """There is so much now."""
+        self._forget(now_s)
         if amount:
             self._noted.append((now_s, amount))
 
     def total(self, now_s: float) -> Any:
         """How much there was."""
+        self._forget(now_s)
+        return sum(amount for _, amount in self._noted)
+
+    def _forget(self, now_s: float) -> None:
         while self._noted and self._noted[0][0] <= now_s - SPAN_S:
             self._noted.popleft()
-        return sum(amount for _, amount in self._noted)

@@ -23,6 +23,8 @@ __all__ = ["Share", "ShareRules", "Steps"]
 GUARD: Final = 1 / 15
 #: A partition that is no longer needed is kept for so long: it may be again.
 KEEP_S: Final = 1.0
+#: After being refused so often in a row, one tries as seldom as one ever does.
+ENOUGH_REFUSALS: Final = 2
 #: What cannot be divided equally goes to others after so long.
 TURN_US: Final = 30_000_000
 
@@ -86,7 +88,7 @@ class Share:
         self._per_second: Any = 0
         self._enough_since_s: float | None = None
         self._refused = 0
-        #: How many partitions it may have, as far as it knows.
+        #: How many partitions were fair when that was last looked at.
         self._fair = rules.count
         self._silent = True
 
@@ -94,9 +96,8 @@ class Share:
 
     def capacity(self, now_s: float) -> Any:
         """What may be used a second now: what is reserved, and every partition whose lease has not run out."""
-        held = [
-            partition for partition, until_s in self.held.items() if until_s > now_s and partition < self.rules.count
-        ]
+        count = self.rules.count
+        held = [partition for partition, until_s in self.held.items() if until_s > now_s and partition < count]
         return sum(map(self.rules.worth, held), self.rules.reserved + self.rules.shared * 0)
 
     @property
@@ -129,8 +130,9 @@ class Share:
 
     def steps(self, askings: Sequence[Asking], now_s: float, wall_us: int, chance: float) -> Steps:
         """What to do, now that it is known what all instances want; `chance` is a random number from 0 to 1."""
-        allowed = self._fair = self._allowed(askings, wall_us)
-        release = self._surplus(allowed, now_s)
+        self._fair = allowed = self._allowed(askings, wall_us)
+        others_lack = any(one.wanted > len(one.held) for one in askings if one.instance != self.instance)
+        release = self._surplus(allowed, others_lack, now_s)
         left = [partition for partition in self.held if partition not in release]
         soon_s = now_s + self.rules.lease.total_seconds() * 2 / 3
         renew = [partition for partition in left if self.held[partition] < soon_s]
@@ -141,15 +143,15 @@ class Share:
         wanted = {asking.instance: asking.wanted for asking in askings} | {self.instance: self.wanted}
         return fair_shares(wanted, self.rules.count, wall_us // TURN_US)[self.instance]
 
-    def _surplus(self, allowed: int, now_s: float) -> list[int]:
+    def _surplus(self, allowed: int, others_lack: bool, now_s: float) -> list[int]:
         """Which partitions to give back: at once if others need them, after a while if nobody does."""
-        gone = [partition for partition in self.held if partition >= self.rules.count]
-        held = [partition for partition in self.held if partition < self.rules.count]
-        # Of those that nobody else asked for, the newest first: the oldest have been here longest and will be renewed.
+        count = self.rules.count
+        gone = [partition for partition in self.held if partition >= count]
+        held = [partition for partition in self.held if partition < count]
         over = held[allowed:]
         if not over:
             self._enough_since_s = None
-        elif allowed == self.wanted:
+        elif not others_lack:
             self._enough_since_s = now_s if self._enough_since_s is None else self._enough_since_s
             over = over if now_s - self._enough_since_s >= KEEP_S else []
         return gone + over
@@ -176,12 +178,15 @@ class Share:
 
     def refused(self, partitions: int) -> None:
         """So many partitions could not be had that were asked for: the next try is later."""
-        self._refused = self._refused + 1 if partitions else 0
+        # More often makes no difference: a store may be silent for long.
+        self._refused = min(self._refused + 1, ENOUGH_REFUSALS) if partitions else 0
 
     def rest_s(self, chance: float) -> float:
-        """How long until the next turn: at most the longest interval, and the longer the more often it was refused."""
+        """How long until the next turn: at most the longest interval, and the longer the more often it was refused.
+
+        Who has a fair share has nothing to hurry for.
+        """
         longest_s = self.rules.max_interval.total_seconds()
-        # Who has a fair share gets no more by asking more often.
         needy = min(self.wanted, self._fair) > len(self.held)
         most_s = min(longest_s, longest_s / 4 * 2**self._refused) if needy else longest_s
         return max(most_s * chance, 0.001) if needy else longest_s * (0.5 + chance / 2)

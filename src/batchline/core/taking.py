@@ -4,8 +4,10 @@ Higher priority first. Among watchers of one priority, who has got least (by cos
 next. A lane whose first operation does not fit waits; others go on. What costs nothing is never held back.
 """
 
+import math
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
+from itertools import islice, takewhile
 from operator import attrgetter
 from typing import Final
 
@@ -38,9 +40,10 @@ def take_batches(buffer: Buffer, balance: Balance | Balances | Unlimited, slots:
     heapify(turns)
     while turns and taking.may_go_on:
         lane = turns[0][3]
-        buffer.served = max(buffer.served, lane.served)
         until = _next_served(turns)
-        if taking.take(lane, until) and lane.operations:
+        may_go_on = taking.take(lane, until)
+        buffer.note_turn(lane)
+        if may_go_on and lane.operations:
             heapreplace(turns, turn_of(lane))
         else:
             heappop(turns)
@@ -89,18 +92,26 @@ class Taking:
             batch = self._batch_for(lane, first.batchable)
             if batch is None:
                 return False
-            self._take_first(lane, batch)
+            self._take_fitting(lane, batch, until)
             if until is not None and lane.served > until:
                 break
         return True
 
-    def _take_first(self, lane: Lane, batch: Batched) -> None:
-        operation = lane.operations.popleft()
-        cost = operation.cost
-        lane.free -= not cost
-        lane.served += self._balance.weight(cost)
-        self._balance.spend(cost)
-        self._put(batch, [operation], cost)
+    def _take_fitting(self, lane: Lane, batch: Batched, until: float | None) -> None:
+        """Take the first, and those after it that may go with it."""
+        waiting, balance, enough = lane.operations, self._balance, math.inf if until is None else until
+        room = self._room(batch) if waiting[0].batchable else 1
+        run: list[Operation] = []
+        while waiting and len(run) < room:
+            operation = waiting[0]
+            cost = operation.cost
+            if run and (lane.served > enough or not operation.batchable or not balance.fits(cost)):
+                break
+            run.append(waiting.popleft())
+            lane.began = lane.served
+            lane.served += balance.weight(cost)
+            balance.spend(cost)
+        self._put_run(lane, batch, run)
 
     def _take_run(self, lane: Lane) -> bool:
         """Without a limit, up to a batch at once."""
@@ -108,14 +119,10 @@ class Taking:
         batch = self._batch_for(lane, waiting[0].batchable)
         if batch is None:
             return False
-        run = [waiting.popleft() for _ in range(min(self._room(batch), len(waiting)))]
-        if not all(map(batchable_of, run)):
-            alone = next(place for place, operation in enumerate(run) if not operation.batchable)
-            waiting.extendleft(reversed(run[max(alone, 1) :]))
-            del run[max(alone, 1) :]
-        costs = list(map(cost_of, run))
-        lane.free -= costs.count(0)
-        self._put(batch, run, sum(costs))
+        run = list(takewhile(batchable_of, islice(waiting, self._room(batch)))) or [waiting[0]]
+        for _ in run:
+            waiting.popleft()
+        self._put_run(lane, batch, run)
         return True
 
     def _take_free(self, lane: Lane) -> None:
@@ -128,6 +135,11 @@ class Taking:
                 lane.free += len(found) - place
                 return
             self._put(batch, [operation], 0)
+
+    def _put_run(self, lane: Lane, batch: Batched, run: list[Operation]) -> None:
+        costs = list(map(cost_of, run))
+        lane.free -= costs.count(0)
+        self._put(batch, run, sum(costs))
 
     def _put(self, batch: Batched, operations: list[Operation], cost: Amount) -> None:
         batch.operations += operations
@@ -149,7 +161,9 @@ class Taking:
         self._open.pop(watcher, None)
         if len(self.batches) >= self._slots:
             return None
-        lane.served += BATCH_WEIGHT
+        lane.began = lane.served
+        # However much it has got, this is more.
+        lane.served = max(lane.served + BATCH_WEIGHT, math.nextafter(lane.served, math.inf))
         batch = Batched(watcher)
         self.batches.append(batch)
         if batchable:

@@ -17,6 +17,7 @@ class Ticker:
         """Whether it is due now; then the next moment of the grid is next."""
         if now_s < self.next_s:
             return False
-        passed = math.floor((now_s - self._begin_s) / self._every_s) + 1
+        # A moment of the grid, computed back to its number, may be a little less than that.
+        passed = math.floor((now_s - self._begin_s) / self._every_s + 1e-6) + 1
         self.next_s = max(self._begin_s + passed * self._every_s, math.nextafter(now_s, math.inf))
         return True

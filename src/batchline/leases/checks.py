@@ -46,8 +46,8 @@ def check_asking(asking: object) -> None:
     if not isinstance(asking, Asking):
         raise InvalidInput(f"expected an Asking, got {shown(asking)}")
     check_name("instance", asking.instance)
-    if type(asking.wanted) is not int or asking.wanted < 0:
-        raise InvalidInput(f"wanted must be a number of partitions, got {shown(asking.wanted)}")
+    if type(asking.wanted) is not int or not 0 <= asking.wanted <= MOST_PARTITIONS:
+        raise InvalidInput(f"wanted must be 0 to {MOST_PARTITIONS} partitions, got {shown(asking.wanted)}")
     distinct_partitions(asking.instance, asking.held)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 __all__ = ["Callbacks"]
 
-#: How many plain functions may run at once, each in a thread.
+#: How many plain functions may run at once, each in a thread, if nobody has said how many.
 MOST_THREADS: Final = 32
 #: How long those that are cancelled have to end.
 LAST_WORDS_S: Final = 1.0
@@ -17,10 +17,10 @@ LAST_WORDS_S: Final = 1.0
 class Callbacks:
     """What is being called, so that it can be waited for, or cancelled."""
 
-    def __init__(self, name: str, ended: Callable[[], None]):
-        """Nothing is called yet; `ended` is told whenever something has ended."""
+    def __init__(self, name: str, ended: Callable[[], None], most: int | None):
+        """Nothing is called yet; `ended` is told whenever something has ended. At most so many threads are used."""
         self._ended = ended
-        self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix=name)
+        self._threads = ThreadPoolExecutor(most or MOST_THREADS, thread_name_prefix=name)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -30,7 +30,7 @@ class Callbacks:
         """Call a function, and wait for what it returns."""
         if inspect.iscoroutinefunction(function):
             return await function(*arguments)
-        answer = await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+        answer = await asyncio.get_running_loop().run_in_executor(self._threads, _call_plain, function, arguments)
         return await answer if inspect.isawaitable(answer) else answer
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -50,3 +50,11 @@ class Callbacks:
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=LAST_WORDS_S)
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _call_plain(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    try:
+        return function(*arguments)
+    except StopIteration as error:
+        # It means something else to who awaits, who would wait for ever.
+        raise RuntimeError("it raised StopIteration") from error

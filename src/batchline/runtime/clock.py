@@ -3,13 +3,18 @@
 import asyncio
 import time
 from contextlib import suppress
+from typing import Final
 
 __all__ = ["elapsed_seconds", "now_us", "wait_for"]
 
 
+#: It goes on while the machine sleeps, where there is such a clock: leases run out meanwhile.
+STEADY: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 def elapsed_seconds() -> float:
     """Seconds since some fixed point: only differences mean something, and they never run back."""
-    return time.perf_counter()
+    return time.clock_gettime(STEADY)
 
 
 def now_us() -> int:

@@ -89,16 +89,19 @@ class Dispatcher:
         self.threadsafe = Threadsafe(self)
         self._phase: Literal["new", "started", "stopping", "stopped"] = "new"
         self._dispatch = Dispatch(self.rules)
-        self._callbacks = Callbacks("dispatcher", self._note_idle)
+        self._callbacks = Callbacks("dispatcher", self._note_idle, max_concurrent_batches)
+        #: Batches whose callbacks have raised, and that on_error has in hand.
+        self._failing: dict[int, Handout] = {}
         self._clock, self._wall, self._chance = clock, wall, chance
         self._loop: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._owns_limiter = False
         self._flush_asked = self._paused = False
         self._wake, self._space = asyncio.Event(), asyncio.Event()
         self._idle, self._ended = asyncio.Event(), asyncio.Event()
         self._idle.set()
         #: Producers that wait for room do so one behind the other.
-        self._queue = asyncio.Lock()
+        self._queue, self._queued = asyncio.Lock(), 0
 
     # --- its life ---
 
@@ -114,7 +117,7 @@ class Dispatcher:
         self._loop = asyncio.ensure_future(self._run())
 
     async def _start_limiter(self, limiter: Limiter) -> None:
-        limiter.use()
+        limiter.use(self)
         if limiter.phase == "new":
             await limiter.provision()
         if limiter.phase != "started":
@@ -135,7 +138,9 @@ class Dispatcher:
             try:
                 await wait_for(self._idle, drain.total_seconds())
             finally:
-                await self._end()
+                # Who is told to hurry hurries; who is told again does not leave it half-stopped.
+                self._ending = asyncio.ensure_future(self._end())
+                await asyncio.shield(self._ending)
         await self._ended.wait()
         return self.remains
 
@@ -145,19 +150,24 @@ class Dispatcher:
         if self._loop is not None:
             await self._loop
         await self._callbacks.cancel()
-        unfinished = [operation for handout in self._dispatch.handouts.values() for operation in handout.operations]
+        under_way = self._dispatch.handouts | self._failing
+        unfinished = [operation for handout in under_way.values() for operation in handout.operations]
         self.remains = Remains(self._dispatch.buffer.take_all(), unfinished)
         self._idle.set()
-        if self._owns_limiter and self.limiter is not None:
-            await self.limiter.stop()
-        self._ended.set()
-        self.events.emit("shutdown")
+        try:
+            if self._owns_limiter and self.limiter is not None and self.limiter.phase == "started":
+                await self.limiter.stop()
+        finally:
+            self._ended.set()
+            self.events.emit("shutdown")
 
     async def __aenter__(self) -> Self:
         await self.start()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._phase == "stopped":
+            return  # whoever stopped it has what remained
         remains = await self.stop(DRAIN if kind is None else timedelta(0))
         if remains.unsent or remains.unfinished:
             log.warning(
@@ -175,10 +185,10 @@ class Dispatcher:
         wanted = self._checked(operations)
         if self.rules.error_on_full_buffer:
             self._put_now(wanted)
-        elif len(wanted) <= self._dispatch.room and not self._queue.locked():
+        elif len(wanted) <= self._dispatch.room and not self._queued:
             self._put(wanted)
         else:
-            await self._put_by_and_by(wanted)
+            await self._put_in_turn(wanted)
 
     def enqueue_nowait(self, operation: Operation) -> None:
         """Put an operation into the buffer, or raise BufferFull."""
@@ -201,6 +211,14 @@ class Dispatcher:
                 f"the buffer of {self.rules.buffer:,} has room for {self._dispatch.room:,}, got {len(operations):,}"
             )
         self._put(operations)
+
+    async def _put_in_turn(self, operations: list[Operation]) -> None:
+        # The lock is free for a moment between one and the next: whether somebody waits, only the count knows.
+        self._queued += 1
+        try:
+            await self._put_by_and_by(operations)
+        finally:
+            self._queued -= 1
 
     async def _put_by_and_by(self, operations: list[Operation]) -> None:
         done = 0
@@ -313,6 +331,7 @@ class Dispatcher:
             self._die(operation.watcher, [operation], DeadlinePassed(f"the deadline of {operation!r} has passed"))
         if self._dispatch.room:
             self._space.set()
+        self._note_idle()
         self.events.emit("flush-done", sum(len(handout.operations) for handout in flushed.handouts))
 
     def _audit(self, now_s: float) -> None:
@@ -336,24 +355,32 @@ class Dispatcher:
             self._dispatch.end(handout)
 
     def _throttled(self, handout: Handout, error: Throttled) -> None:
+        pausing = self._dispatch.pausing
         asked_s = None if error.retry_after is None else error.retry_after.total_seconds()
-        seconds = self._dispatch.pausing.throttle(self._clock(), handout.handed_out_s, asked_s, self._chance())
+        now_s = self._clock()
+        # Batches that were under way together are throttled for one reason: capacity falls once.
+        if self.limiter is not None and pausing.is_news(now_s, handout.handed_out_s):
+            self.limiter.throttled()
+        self._tell_pause(pausing.throttle(now_s, handout.handed_out_s, asked_s, self._chance()))
         self._dispatch.put_back(handout)
         self._dispatch.end(handout)
-        if self._tell_pause(seconds) and self.limiter is not None:
-            self.limiter.throttled()
 
     async def _failed(self, handout: Handout, error: Exception) -> None:
         watcher = handout.watcher
         if watcher.on_error is not None:
+            self._failing[id(handout)] = handout
             try:
                 await self._callbacks.call(watcher.on_error, list(handout.operations), error)
-            except Exception:
+            except (Exception, asyncio.CancelledError):
+                if self._phase == "stopped":
+                    return  # as above
                 log.exception(
                     "on_error of %r raised: its operations are enqueued again while attempts are left", watcher
                 )
             else:
+                del self._failing[id(handout)]
                 return
+            del self._failing[id(handout)]
         most = watcher.max_attempts
         again = [operation for operation in handout.operations if most is None or operation.attempts < most]
         dead = [operation for operation in handout.operations if most is not None and operation.attempts >= most]
@@ -362,7 +389,7 @@ class Dispatcher:
             self._die(watcher, dead, error)
 
     def _die(self, watcher: Watcher, operations: list[Operation], error: Exception) -> None:
-        self.events.emit("dead", len(operations), str(error), operations)
+        self.events.emit("dead", len(operations), str(error), list(operations))
         if watcher.on_dead is None:
             log.error("%d operations of %r are dead: %s", len(operations), watcher, error)
         else:
@@ -371,7 +398,7 @@ class Dispatcher:
     async def _bury(self, on_dead: Callable[..., Any], operations: list[Operation], error: Exception) -> None:
         try:
             await self._callbacks.call(on_dead, operations, error)
-        except Exception:
+        except (Exception, asyncio.CancelledError):
             log.exception("on_dead raised: %d operations are dead: %s", len(operations), error)
 
     def _tell_pause(self, seconds: float | None) -> bool:

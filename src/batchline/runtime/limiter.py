@@ -1,12 +1,13 @@
 """What a rate limiter is: a capacity a second, which may change, and a life of provision, start and stop."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self
 
 from batchline.core.adaptive import Adapting, Adaptive
+from batchline.core.cost import Amounts, same_names
 from batchline.core.ramp import Ramp, Ramping
-from batchline.errors import ImproperOrder
+from batchline.errors import ImproperOrder, InvalidRules, shown
 from batchline.runtime.clock import elapsed_seconds
 from batchline.runtime.events import Events
 
@@ -25,6 +26,8 @@ class Limiter(ABC):
         adaptive: Adaptive | None = None,
         clock: Callable[[], float] = elapsed_seconds,
     ):
+        _check_kind("ramp", ramp, Ramp)
+        _check_kind("adaptive", adaptive, Adaptive)
         self.events = Events()
         self.phase: Phase = "new"
         self._clock = clock
@@ -32,7 +35,7 @@ class Limiter(ABC):
         self._ramping: Ramping | None = None
         self._adapting = None if adaptive is None else Adapting(adaptive)
         self._told: Any = None
-        self._used = False
+        self._user: object = None
 
     # --- what it gives ---
 
@@ -73,11 +76,11 @@ class Limiter(ABC):
 
     # --- its life ---
 
-    def use(self) -> None:
+    def use(self, dispatcher: object) -> None:
         """A dispatcher uses it from now on: two would use it twice."""
-        if self._used:
+        if self._user not in (None, dispatcher):
             raise ImproperOrder("a limiter belongs to one dispatcher, and this one has one already")
-        self._used = True
+        self._user = dispatcher
 
     async def provision(self) -> None:
         """Make, and look over, what it needs."""
@@ -116,6 +119,17 @@ class Limiter(ABC):
     async def _stop(self) -> None:  # noqa: B027 - as it says
         """Nothing, for one that holds nothing."""
 
+    def _check_ramp(self, capacity: Any) -> None:
+        """A ramp that names capacities names those that there are."""
+        for amount in () if self._ramp is None else (self._ramp.start, self._ramp.step):
+            if isinstance(amount, Mapping) and not same_names(Amounts(amount), capacity):
+                raise InvalidRules(f"ramp must name the same capacities as {capacity!r}, got {self._ramp!r}")
+
     def _expect(self, verb: str, *phases: Phase) -> None:
         if self.phase not in phases:
             raise ImproperOrder(f"the order is provision, start, stop; got {verb} when it was {self.phase}")
+
+
+def _check_kind(name: str, value: object, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise InvalidRules(f"{name} must be of the kind {kind.__name__}, got {shown(value)}")

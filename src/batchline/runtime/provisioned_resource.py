@@ -27,6 +27,7 @@ class ProvisionedResource(Limiter):
         super().__init__(ramp=ramp, adaptive=adaptive, clock=clock)
         self._capacity: Any = amount_of("capacity", capacity, InvalidRules)
         self._max: Any = self._capacity
+        self._check_ramp(self._capacity)
 
     @property
     def max_capacity(self) -> Any:

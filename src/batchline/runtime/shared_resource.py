@@ -1,25 +1,28 @@
 """A capacity that instances share, by leases on its partitions."""
 
 import asyncio
+import logging
 import random
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 from batchline.core.adaptive import Adaptive
 from batchline.core.cost import Cost, most
+from batchline.core.name import check_name
 from batchline.core.partitions import Asking
 from batchline.core.ramp import Ramp
 from batchline.core.share import Share, ShareRules, Steps
 from batchline.core.topic import span_ms
-from batchline.errors import StoreError
+from batchline.errors import InvalidRules, shown
 from batchline.leases.lease_manager import LeaseManager, Provisioned
 from batchline.runtime.clock import elapsed_seconds, now_us, wait_for
 from batchline.runtime.limiter import Limiter
 
 __all__ = ["SharedResource"]
+
+log = logging.getLogger("batchline")
 
 
 class SharedResource(Limiter):
@@ -46,13 +49,18 @@ class SharedResource(Limiter):
         `instance` must not be used by two at once; by itself it is one that nobody else has.
         """
         super().__init__(ramp=ramp, adaptive=adaptive, clock=clock)
+        if not isinstance(lease_manager, LeaseManager):
+            raise InvalidRules(f"lease_manager must be one: open_leases(address, resource), got {shown(lease_manager)}")
         rules = ShareRules(shared, factor, reserved, max_interval, lease)
-        self._share = Share(rules, instance or str(uuid.uuid4()))
+        self._check_ramp(rules.shared)
+        name = str(uuid.uuid4()) if instance is None else check_name("instance", instance)
+        self._share = Share(rules, name)
         self._manager = lease_manager
         self._wall, self._chance = wall, chance
         self._max: Any = self._share.max_capacity
         self._wake = asyncio.Event()
         self._turns: asyncio.Task[None] | None = None
+        self._in_trouble = False
         self._provision_again = False
 
     @property
@@ -123,16 +131,20 @@ class SharedResource(Limiter):
     async def _stop(self) -> None:
         self._share.want(0)
         self._wake.set()
+        lease_s = self._share.rules.lease.total_seconds()
         if self._turns is not None:
             # A turn under way may be acquiring: what it gets is to be given back, too.
-            await asyncio.wait([self._turns], timeout=self._share.rules.lease.total_seconds())
+            await asyncio.wait([self._turns], timeout=lease_s)
             self._turns.cancel()
-        held = list(self._share.held)
-        # A store that does not answer lets them run out.
-        with suppress(StoreError):
-            await self._release(held)
-            farewell = Asking(self.instance, 0)
-            await asyncio.to_thread(self._manager.ask, farewell, self._lease_ms, self._wall())
+        try:
+            await asyncio.wait_for(self._part(), lease_s)
+        except Exception as error:  # noqa: BLE001 - a keeper that does not answer lets them run out
+            self._tell_error(error)
+
+    async def _part(self) -> None:
+        await self._release(list(self._share.held))
+        farewell = Asking(self.instance, 0)
+        await asyncio.to_thread(self._manager.ask, farewell, self._lease_ms, self._wall())
 
     async def _take_turns(self) -> None:
         while self.phase != "stopped":
@@ -148,7 +160,7 @@ class SharedResource(Limiter):
         return min([self._share.rest_s(self._chance()), *ends])
 
     async def turn(self) -> None:
-        """One turn: ask, give back, renew, acquire. A store that does not answer is asked again in the next."""
+        """One turn: ask, give back, renew, acquire. A keeper that does not answer is asked again in the next."""
         try:
             if self._provision_again:
                 await self._provision(replace=True)
@@ -157,10 +169,19 @@ class SharedResource(Limiter):
             if asking is not None:
                 askings = await asyncio.to_thread(self._manager.ask, asking, self._lease_ms, self._wall())
                 await self._do(self._share.steps(askings, self._clock(), self._wall(), self._chance()))
-        except StoreError as error:
+                self._in_trouble = False
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next turn may be better
             self._share.refused(1)
-            self.events.emit("error", message=str(error), metadata=error)
+            self._tell_error(error)
         self._tell(self.capacity)
+
+    def _tell_error(self, error: Exception) -> None:
+        if not self._in_trouble:
+            log.warning(
+                "%s of %r: %s; capacity falls to what is reserved", self.instance, self._manager.resource, error
+            )
+        self._in_trouble = True
+        self.events.emit("error", message=str(error) or type(error).__name__, metadata=error)
 
     # --- the steps of a turn ---
 

@@ -43,12 +43,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, *, inline: bool = False) -> None:
         self.virtual = VirtualSelector()
         super().__init__(self.virtual)
-        # A timer is due at its moment, and not a nanosecond early: time would stand still for who waits for its own.
-        self._clock_resolution = 1e-12
         self._inline = inline
 
     def time(self) -> float:
         """The virtual time."""
+        # A timer is due at its moment, and not a hair early: time would stand still for who waits by its own clock.
+        self._clock_resolution = math.ulp(self.virtual.now_s)
         return self.virtual.now_s
 
     def run_in_executor(  # type: ignore[override] # as asyncio's, which is typed otherwise

@@ -39,7 +39,7 @@ def provision_resource(
     before = rows.hold_resource(resource)
     made = before is None and rows.insert_resource(resource, size)
     if before is None:
-        before = rows.hold_resource(resource)  # somebody else's, who was faster
+        before = rows.hold_resource(resource)  # ours, or that of somebody who was faster
     if before != size:
         if not replace:
             raise ResourceMismatch(
