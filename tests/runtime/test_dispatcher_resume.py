@@ -14,10 +14,15 @@ async def second_after_a_pause() -> float:
         handed_out.append((virtual_seconds(), len(operations)))
 
     resumed_s: list[float] = []
+
+    def hear(name: str, *_: object) -> None:
+        if name == "resume":
+            resumed_s.append(virtual_seconds())
+
     limiter = ProvisionedResource(1_000, clock=virtual_seconds)
     watcher = Watcher(note)
     async with Dispatcher(limiter, clock=virtual_seconds, wall=virtual_wall_us) as dispatcher:
-        dispatcher.events.add_listener(lambda name, *_: name == "resume" and resumed_s.append(virtual_seconds()))
+        dispatcher.events.add_listener(hear)
         await dispatcher.enqueue_many(Operation(watcher, 1, batchable=True) for _ in range(5_000))
         await asyncio.sleep(0.05)
         assert dispatcher.pause()
