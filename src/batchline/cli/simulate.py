@@ -19,7 +19,7 @@ __all__ = ["simulate"]
 
 def simulate(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A scenario, in TOML.", show_default=False)
+        Path | None, typer.Argument(metavar="FILE", help="A scenario, in TOML.", show_default=False)
     ] = None,
     change: Annotated[
         list[str] | None,
@@ -35,15 +35,16 @@ def simulate(
 ) -> None:
     """Try a capacity out: rate, backlog and shares of instances, second by second, in virtual time.
 
-    It is the real dispatcher, with real leases in memory; only the receiver and the time are not real. The exit code is
-    0 if all was done in time and never more than the receiver's limit came within a second, 1 if not, 2 for a file that
-    is no scenario.
+    It is the real dispatcher, with real leases in memory; only the receiver
+    and the time are not real. Exit code 0: all was done in time, and never
+    more than the limit came within a second; 1: not so; 2: no scenario.
 
     [bold]Examples[/]
 
       batchline simulate --example > capacity.toml
       batchline simulate capacity.toml
-      batchline simulate capacity.toml --set capacity.factor=2000 --set instances.2.kill=30s
+      batchline simulate capacity.toml --set capacity.factor=2000
+      batchline simulate capacity.toml --set instances.2.kill=30s
       batchline simulate capacity.toml --out results
       batchline simulate capacity.toml --json | jq .summary
     """

@@ -40,6 +40,9 @@ class Unlimited:
     def wanting(self, wanting: bool) -> None:
         """Nobody ever waits."""
 
+    def empty(self) -> None:
+        """There is nothing to empty."""
+
     def weight(self, cost: Amount) -> float:  # noqa: ARG002 - as above
         """What an operation weighs when watchers take turns: nothing, so they do by batches."""
         return 0.0
@@ -77,6 +80,10 @@ class Balance:
     def wanting(self, wanting: bool) -> None:
         """Whether operations wait for this balance: then what they wait for is not unused."""
         self._wanting = wanting
+
+    def empty(self) -> None:
+        """What was saved is gone; a debt stays."""
+        self.level = min(self.level, 0.0)
 
     def weight(self, cost: Amount) -> float:
         """What an operation weighs when watchers take turns."""
@@ -116,6 +123,11 @@ class Balances:
         """Whether operations wait for one of these balances: for which, its level tells."""
         for balance in self.each.values():
             balance.wanting(wanting and balance.level <= 0)
+
+    def empty(self) -> None:
+        """What was saved is gone, of each."""
+        for balance in self.each.values():
+            balance.empty()
 
     def weight(self, cost: Amount) -> float:
         """What an operation weighs when watchers take turns: its part of the capacity it uses most of."""

@@ -109,6 +109,11 @@ class Dispatch:
         self.held_back = self.buffer.count > 0
         return Flushed([self._hand_out(batch, now_s) for batch in batches], expired)
 
+    def resume(self, capacity: Any, now_s: float) -> None:
+        """A pause is over: the receiver had a rest, which is not made up for by a burst."""
+        self._balance.accrue(capacity, now_s)
+        self._balance.empty()
+
     @property
     def _slots(self) -> float:
         limit = self.rules.max_concurrent_batches

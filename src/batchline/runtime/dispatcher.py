@@ -302,6 +302,7 @@ class Dispatcher:
             return
         if self._paused:
             self._paused = False
+            dispatch.resume(self._capacity, now_s)
             self.events.emit("resume")
         if self.limiter is not None and dispatch.requests.due(now_s):
             self._request(self.limiter, now_s)
