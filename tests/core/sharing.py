@@ -150,7 +150,7 @@ class World:
         return self._random.random() < self._lost
 
     def ways(self) -> tuple[float, float]:
-        slow = self._lost and self._random.random() < 0.1
+        slow = self._random.random() < 0.1 if self._lost else False
         longest_s = self._slow_s * 60 if slow else self._slow_s
         return self._random.uniform(0, longest_s), self._random.uniform(0, longest_s)
 

@@ -142,6 +142,17 @@ def test_leases_are_renewed_while_they_are_needed(seed: int) -> None:
         assert world.capacities == [100]
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_slow_clock_of_one_that_is_cut_off_is_no_danger(seed: int) -> None:
+    world = World(ShareRules(100, factor=10), 3, seed)
+    world.instances[0].speed = 0.94
+    world.want(BUSY)
+    world.until(10)
+    world.instances[0].cut_off = True
+    world.until(30)
+    assert world.capacities == [0, 50, 50]
+
+
 # --- one of them ---
 
 

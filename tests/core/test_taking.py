@@ -21,7 +21,7 @@ from tests.core.dispatching import watcher
 Key = tuple[Watcher, int]
 
 
-def holding(level: float) -> Balance | Unlimited:
+def holding(level: float) -> Balance | Balances | Unlimited:
     """A balance with so much in it; infinitely much is no limit."""
     balance = open_balance(None if level == math.inf else 100.0, 1e6, 0.0)
     if isinstance(balance, Balance):
