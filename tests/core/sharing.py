@@ -117,13 +117,15 @@ class Instance:
         """A call on its way there and back; either way it may be lost, and only then does it take long."""
         there_s, back_s = self.world.ways()
         yield there_s
-        if self.cut_off or self.world.loses():
-            raise LostError
+        self._be_lost()
         answer = verb()
         yield back_s
+        self._be_lost()
+        return answer
+
+    def _be_lost(self) -> None:
         if self.cut_off or self.world.loses():
             raise LostError
-        return answer
 
 
 class World:

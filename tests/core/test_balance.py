@@ -171,7 +171,7 @@ def test_weights_are_parts_of_the_capacity_that_is_used_most() -> None:
 
 @given(
     capacity=capacities,
-    estimate=st.floats(0.001, 0.05),
+    estimate=st.floats(0.005, 0.05),
     wrong=st.sampled_from([0.0, 0.5, 1.0, 2.0, 10.0]),
 )
 def test_with_actual_costs_reported_the_actual_rate_is_right(capacity: float, estimate: float, wrong: float) -> None:
@@ -179,7 +179,7 @@ def test_with_actual_costs_reported_the_actual_rate_is_right(capacity: float, es
     dispatch.begin(capacity, BEGIN_S)
     owner, actual = watcher(), 0.0
     cost = capacity * estimate
-    for tick in range(1, 201):
+    for tick in range(1, 101):
         dispatch.put([Operation(owner, cost) for _ in range(int(0.2 / estimate) + 2 - dispatch.buffer.count)])
         level = 0.0
         for handout in dispatch.flush(capacity, BEGIN_S + tick * flush_s, 0).handouts:
@@ -192,7 +192,7 @@ def test_with_actual_costs_reported_the_actual_rate_is_right(capacity: float, es
         assert level <= capacity * (flush_s + LATE_S) + cost
     if wrong >= 1:
         slack = capacity * flush_s * wrong + cost * wrong
-        assert actual == pytest.approx(capacity * 20, abs=slack, rel=1e-6)
+        assert actual == pytest.approx(capacity * 10, abs=slack, rel=1e-6)
 
 
 @pytest.mark.parametrize(
