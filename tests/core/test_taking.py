@@ -150,6 +150,18 @@ def test_what_could_go_has_gone(given: Given) -> None:
             assert owner.max_batch_size is not None or len(room) <= 1 + len(given.operations) - len(lanes_of(left))
 
 
+@pytest.mark.parametrize("slots", [math.inf, 1])
+def test_what_costs_nothing_overtakes_what_waits_for_capacity(slots: float) -> None:
+    buffer, owner = Buffer(), watcher()
+    first, second, third = (Operation(owner, cost) for cost in (1, 0, 0))
+    buffer.add([first, second, third])
+    sent = [[second], [third]] if slots > 1 else [[second]]
+    assert [batch.operations for batch in take_batches(buffer, holding(0), slots)] == sent
+    assert [batch.operations for batch in take_batches(buffer, holding(1), 1)] == (
+        [[first]] if slots > 1 else [[third]]
+    )
+
+
 def test_what_waits_for_a_slot_is_not_overtaken_by_what_costs_nothing() -> None:
     buffer, owner = Buffer(), watcher()
     first, second = Operation(owner, 1), Operation(owner, 0)
@@ -304,6 +316,15 @@ def test_who_needs_what_many_need_is_not_kept_waiting_by_one_who_needs_something
     got = run(buffer, balances, capacity, range(300, 480), lambda _: [*many, other, late, late_other])
     assert [got[one.owner] for one in [*many, late]] == pytest.approx([3.0] * 6, abs=0.1)
     assert [got[one.owner] for one in (other, late_other)] == pytest.approx([9.0] * 2, abs=0.1)
+
+
+def test_the_first_that_needs_something_else_has_no_advantage_over_those_who_need_both() -> None:
+    capacity = Amounts(ru=1_000.0, net=1_000.0)
+    old, new = Source(watcher("both"), {"ru": 10, "net": 9}), Source(watcher("net"), {"net": 10})
+    buffer, balances = Buffer(), Balances(capacity, FLUSH_S, 0.0)
+    run(buffer, balances, capacity, range(1, 300), lambda _: [old])
+    got = run(buffer, balances, capacity, range(300, 500), lambda _: [old, new])
+    assert got[old.owner] == pytest.approx(got[new.owner], abs=0.1)
 
 
 @pytest.mark.parametrize("served", [0.0, 1e6, 1e12])
