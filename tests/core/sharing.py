@@ -117,13 +117,15 @@ class Instance:
         """A call on its way there and back; either way it may be lost, and only then does it take long."""
         there_s, back_s = self.world.ways()
         yield there_s
-        if self.cut_off or self.world.loses():
-            raise LostError
+        self._be_lost()
         answer = verb()
         yield back_s
+        self._be_lost()
+        return answer
+
+    def _be_lost(self) -> None:
         if self.cut_off or self.world.loses():
             raise LostError
-        return answer
 
 
 class World:
@@ -150,7 +152,7 @@ class World:
         return self._random.random() < self._lost
 
     def ways(self) -> tuple[float, float]:
-        slow = self._lost and self._random.random() < 0.1
+        slow = self._random.random() < 0.1 if self._lost else False
         longest_s = self._slow_s * 60 if slow else self._slow_s
         return self._random.uniform(0, longest_s), self._random.uniform(0, longest_s)
 

@@ -106,7 +106,7 @@ def test_empty_lanes_are_forgotten_unless_they_have_got_more_than_others() -> No
     buffer.add([Operation(rival, 1)])
     for owner in OWNERS:
         buffer.lanes[owner, 0].operations.clear()
-    buffer.count, buffer.served = 1, {0: 7.0}
+    buffer.count, buffer.served = 1, {(0, None): 7.0}
     buffer.forget_empty()
     assert set(buffer.lanes) == {(OWNERS[1], 0), (rival, 0)}
     buffer.lanes[rival, 0].operations.clear()

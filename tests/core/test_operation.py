@@ -51,8 +51,9 @@ def test_costs_are_kept_as_they_are(cost: Any) -> None:
     ids=str,
 )
 def test_operations_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"watcher": watcher(), "cost": 1}
     with pytest.raises(InvalidOperation, match=f"^{message}"):
-        Operation(**{"watcher": watcher(), "cost": 1} | options)
+        Operation(**given | options)
 
 
 def test_a_deadline_is_a_moment_in_any_time_zone() -> None:

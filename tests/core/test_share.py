@@ -22,9 +22,9 @@ seeds = st.integers(0, 2**32)
 
 
 @given(
-    st.sampled_from([2, 2, 2, 4, 4, 4, 16]),
+    st.sampled_from([2, 2, 2, 2, 4, 4, 4, 4, 4, 16]),
     seeds,
-    st.lists(st.tuples(st.floats(0, 20), st.integers(0, 16), st.sampled_from("wxcdrs")), max_size=12),
+    st.lists(st.tuples(st.floats(0, 10), st.integers(0, 16), st.sampled_from("wxcdrs")), max_size=10),
 )
 def test_together_they_never_hold_more_than_is_shared(
     instances: int, seed: int, story: list[tuple[float, int, str]]
@@ -140,6 +140,17 @@ def test_leases_are_renewed_while_they_are_needed(seed: int) -> None:
     for _ in range(60):
         world.until(world.now_s + 1)
         assert world.capacities == [100]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_slow_clock_of_one_that_is_cut_off_is_no_danger(seed: int) -> None:
+    world = World(ShareRules(100, factor=10), 3, seed)
+    world.instances[0].speed = 0.94
+    world.want(BUSY)
+    world.until(10)
+    world.instances[0].cut_off = True
+    world.until(30)
+    assert world.capacities == [0, 50, 50]
 
 
 # --- one of them ---

@@ -21,7 +21,7 @@ from tests.core.dispatching import watcher
 Key = tuple[Watcher, int]
 
 
-def holding(level: float) -> Balance | Unlimited:
+def holding(level: float) -> Balance | Balances | Unlimited:
     """A balance with so much in it; infinitely much is no limit."""
     balance = open_balance(None if level == math.inf else 100.0, 1e6, 0.0)
     if isinstance(balance, Balance):
@@ -148,6 +148,18 @@ def test_what_could_go_has_gone(given: Given) -> None:
         for owner in {batch.watcher for batch in room}:
             # Batches are filled before new ones are begun, unless one that travels alone, or waits, came between.
             assert owner.max_batch_size is not None or len(room) <= 1 + len(given.operations) - len(lanes_of(left))
+
+
+@pytest.mark.parametrize("slots", [math.inf, 1])
+def test_what_costs_nothing_overtakes_what_waits_for_capacity(slots: float) -> None:
+    buffer, owner = Buffer(), watcher()
+    first, second, third = (Operation(owner, cost) for cost in (1, 0, 0))
+    buffer.add([first, second, third])
+    sent = [[second], [third]] if slots > 1 else [[second]]
+    assert [batch.operations for batch in take_batches(buffer, holding(0), slots)] == sent
+    assert [batch.operations for batch in take_batches(buffer, holding(1), 1)] == (
+        [[first]] if slots > 1 else [[third]]
+    )
 
 
 def test_what_waits_for_a_slot_is_not_overtaken_by_what_costs_nothing() -> None:
@@ -295,6 +307,26 @@ def test_who_needs_what_is_left_goes_on_while_another_waits_for_what_is_not() ->
     assert got[net.owner] == pytest.approx(10, abs=0.02)
 
 
+def test_who_needs_what_many_need_is_not_kept_waiting_by_one_who_needs_something_else() -> None:
+    capacity = Amounts(ru=1_000.0, net=1_000.0)
+    many, other = [Source(watcher(), {"ru": 10}) for _ in range(5)], Source(watcher("net"), {"net": 10})
+    late, late_other = Source(watcher("late"), {"ru": 10}), Source(watcher("late net"), {"net": 10})
+    buffer, balances = Buffer(), Balances(capacity, FLUSH_S, 0.0)
+    run(buffer, balances, capacity, range(1, 300), lambda _: [*many, other])
+    got = run(buffer, balances, capacity, range(300, 480), lambda _: [*many, other, late, late_other])
+    assert [got[one.owner] for one in [*many, late]] == pytest.approx([3.0] * 6, abs=0.1)
+    assert [got[one.owner] for one in (other, late_other)] == pytest.approx([9.0] * 2, abs=0.1)
+
+
+def test_the_first_that_needs_something_else_has_no_advantage_over_those_who_need_both() -> None:
+    capacity = Amounts(ru=1_000.0, net=1_000.0)
+    old, new = Source(watcher("both"), {"ru": 10, "net": 9}), Source(watcher("net"), {"net": 10})
+    buffer, balances = Buffer(), Balances(capacity, FLUSH_S, 0.0)
+    run(buffer, balances, capacity, range(1, 300), lambda _: [old])
+    got = run(buffer, balances, capacity, range(300, 500), lambda _: [old, new])
+    assert got[old.owner] == pytest.approx(got[new.owner], abs=0.1)
+
+
 @pytest.mark.parametrize("served", [0.0, 1e6, 1e12])
 @pytest.mark.parametrize("balance", [Unlimited(), Balance(1.0, 1.0, 0.0)], ids=["unlimited", "limited"])
 def test_watchers_whose_operations_cost_nothing_take_turns_by_batches(
@@ -303,7 +335,7 @@ def test_watchers_whose_operations_cost_nothing_take_turns_by_batches(
     buffer, owners = Buffer(), [watcher(name, max_batch_size=10) for name in "abc"]
     buffer.add([Operation(owner, batchable=True) for owner in owners for _ in range(100)])
     for lane in buffer.lanes.values():
-        lane.served = served
+        lane.served, lane.new = served, False
     batches = chain.from_iterable(take_batches(buffer, balance, 1) for _ in range(30))
     got = [batch.watcher.name for batch in batches]
     assert got == list("abc") * 10

@@ -47,6 +47,10 @@ class Unlimited:
         """What an operation weighs when watchers take turns: nothing, so they do by batches."""
         return 0.0
 
+    def scarcest(self, cost: Amount) -> str | None:  # noqa: ARG002 - as above
+        """Which capacity it uses most of: there is none."""
+        return None
+
 
 class Balance:
     """The balance of one capacity."""
@@ -88,6 +92,10 @@ class Balance:
     def weight(self, cost: Amount) -> float:
         """What an operation weighs when watchers take turns."""
         return part_of(cost, None)
+
+    def scarcest(self, cost: Amount) -> str | None:  # noqa: ARG002 - there is one
+        """Which capacity it uses most of: the one there is, which has no name."""
+        return None
 
 
 class Balances:
@@ -133,6 +141,10 @@ class Balances:
         """What an operation weighs when watchers take turns: its part of the capacity it uses most of."""
         parts = ((part_of(cost, name), capacity) for name, capacity in self._capacity.items())
         return max((part / capacity for part, capacity in parts if capacity), default=0.0)
+
+    def scarcest(self, cost: Amount) -> str | None:
+        """Which capacity that is."""
+        return max(self._capacity, key=lambda name: part_of(cost, name) / (self._capacity[name] or 1), default=None)
 
 
 def open_balance(capacity: Amount | None, flush_s: float, now_s: float) -> Balance | Balances | Unlimited:

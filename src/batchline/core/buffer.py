@@ -21,12 +21,16 @@ lane_of = attrgetter("watcher", "priority")
 class Lane:
     """The operations of one watcher at one priority."""
 
-    __slots__ = ("began", "free", "number", "operations", "priority", "served", "watcher")
+    __slots__ = ("began", "free", "kind", "new", "number", "operations", "priority", "served", "watcher")
 
-    def __init__(self, watcher: Watcher, priority: int, number: int, served: float):
+    def __init__(self, watcher: Watcher, priority: int, number: int):
         self.watcher, self.priority, self.number = watcher, priority, number
         #: How much was taken from it, by weight: who has got least is next.
-        self.served = served
+        self.served = 0.0
+        #: Whether it was empty before: then it has yet to begin where the others are.
+        self.new = True
+        #: Which of several capacities its first operation uses most of.
+        self.kind: str | None = None
         #: How much that was before the last was taken.
         self.began = 0.0
         self.operations: deque[Operation] = deque()
@@ -41,8 +45,8 @@ class Buffer:
         self.lanes: dict[tuple[Watcher, int], Lane] = {}
         self.count = 0
         self.cost: Amount = 0
-        #: By priority, how much the lane had got that was next last: a new lane begins there, with no advantage.
-        self.served: dict[int, float] = {}
+        #: By priority and kind, how much the lane had got that was next last.
+        self.served: dict[tuple[int, str | None], float] = {}
         #: Not before this moment is one past its deadline.
         self.deadline_us: float = math.inf
         self._lanes_made = 0
@@ -74,7 +78,19 @@ class Buffer:
 
     def note_turn(self, lane: Lane) -> None:
         """Note that it was a lane's turn."""
-        self.served[lane.priority] = max(self.served.get(lane.priority, 0.0), lane.began)
+        key = (lane.priority, lane.kind)
+        self.served[key] = max(self.served.get(key, 0.0), lane.began)
+
+    def let_in(self) -> None:
+        """New lanes begin where the last of their kind was, and no lower than any that waits: with no advantage."""
+        least: dict[int, float] = {}
+        for lane in self.lanes.values():
+            if lane.operations and not lane.new:
+                least[lane.priority] = min(least.get(lane.priority, math.inf), lane.served)
+        for lane in self.lanes.values():
+            if lane.operations and lane.new:
+                last = self.served.get((lane.priority, lane.kind), 0.0)
+                lane.served, lane.new = max(lane.served, last, least.get(lane.priority, 0.0)), False
 
     def taken(self, operations: list[Operation], cost: Amount) -> None:
         """Note that operations were taken out of their lanes, which cost so much together."""
@@ -111,12 +127,12 @@ class Buffer:
         """Forget lanes that are empty, unless they have got more than others: they would come back with less."""
         # Where nobody waits, nobody has got more than others.
         waiting = {lane.priority for lane in self.lanes.values() if lane.operations}
-        self.served = {priority: served for priority, served in self.served.items() if priority in waiting}
+        self.served = {key: served for key, served in self.served.items() if key[0] in waiting}
         for key in [key for key, lane in self.lanes.items() if not lane.operations and not self._ahead(lane)]:
             del self.lanes[key]
 
     def _ahead(self, lane: Lane) -> bool:
-        return lane.priority in self.served and lane.served > self.served[lane.priority]
+        return lane.served > self.served.get((lane.priority, lane.kind), math.inf)
 
     def _count(self, operations: list[Operation]) -> None:
         self.count += len(operations)
@@ -135,12 +151,12 @@ class Buffer:
             yield lane, of_lane
 
     def _lane(self, watcher: Watcher, priority: int) -> Lane:
-        lane, served = self.lanes.get((watcher, priority)), self.served.get(priority, 0.0)
+        lane = self.lanes.get((watcher, priority))
         if lane is None:
             self._lanes_made += 1
-            lane = self.lanes[watcher, priority] = Lane(watcher, priority, self._lanes_made, served)
+            lane = self.lanes[watcher, priority] = Lane(watcher, priority, self._lanes_made)
         elif not lane.operations:
-            lane.served = max(lane.served, served)
+            lane.new = True
         return lane
 
     def _expire(self, lane: Lane, wall_us: int) -> list[Operation]:

@@ -60,8 +60,9 @@ class Ramping:
 
 def _each(amount: Any, of: Amount) -> Any:
     """A single amount as that of each of several capacities, where there are several."""
-    single = isinstance(of, Amounts) and not isinstance(amount, Amounts)
-    return Amounts(dict.fromkeys(of, amount)) if single else amount
+    if isinstance(amount, Amounts) or not isinstance(of, Amounts):
+        return amount
+    return Amounts(dict.fromkeys(of, amount))
 
 
 def _check_factor(factor: object) -> None:

@@ -36,7 +36,11 @@ class Batched:
 def take_batches(buffer: Buffer, balance: Balance | Balances | Unlimited, slots: float) -> list[Batched]:
     """Take what may go now out of the buffer, in at most so many batches; the balance is told what was spent."""
     taking = Taking(buffer, balance, slots)
-    turns = [turn_of(lane) for lane in buffer.lanes.values() if lane.operations]
+    waiting = [lane for lane in buffer.lanes.values() if lane.operations]
+    for lane in waiting:
+        lane.kind = balance.scarcest(lane.operations[0].cost)
+    buffer.let_in()
+    turns = [turn_of(lane) for lane in waiting]
     heapify(turns)
     while turns and taking.may_go_on:
         lane = turns[0][3]
