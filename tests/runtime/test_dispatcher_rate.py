@@ -85,6 +85,17 @@ async def test_what_costs_nothing_is_never_held_back() -> None:
 
 
 @virtually
+async def test_the_largest_costs_are_held_as_the_small_ones_are() -> None:
+    receiver, dispatcher = Receiver(), dispatcher_of(capacity_of(1e15))
+    watcher = receiver.watcher()
+    async with dispatcher:
+        await dispatcher.enqueue_many(Operation(watcher, cost) for cost in (1e15, 1, 1e15, 0, 1e15))
+        await dispatcher.drain()
+        assert dispatcher.target == 0
+    assert [round(at_s, 1) for at_s, _ in receiver.batches] == [0.1, 0.1, 1.1, 1.1, 2.1]
+
+
+@virtually
 async def test_capacity_0_holds_everything_back_until_there_is_some_again() -> None:
     receiver, limiter = Receiver(), capacity_of(100)
     watcher = receiver.watcher()
