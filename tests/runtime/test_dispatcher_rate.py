@@ -85,6 +85,17 @@ async def test_what_costs_nothing_is_never_held_back() -> None:
 
 
 @virtually
+async def test_the_largest_costs_are_held_as_the_small_ones_are() -> None:
+    receiver, dispatcher = Receiver(), dispatcher_of(capacity_of(1e15))
+    watcher = receiver.watcher()
+    async with dispatcher:
+        await dispatcher.enqueue_many(Operation(watcher, cost) for cost in (1e15, 1, 1e15, 0, 1e15))
+        await dispatcher.drain()
+        assert dispatcher.target == 0
+    assert [round(at_s, 1) for at_s, _ in receiver.batches] == [0.1, 0.1, 1.1, 1.1, 2.1]
+
+
+@virtually
 async def test_capacity_0_holds_everything_back_until_there_is_some_again() -> None:
     receiver, limiter = Receiver(), capacity_of(100)
     watcher = receiver.watcher()
@@ -123,12 +134,15 @@ async def test_a_new_capacity_counts_at_once() -> None:
     dispatcher = dispatcher_of(limiter)
     await dispatcher.start()
     await dispatcher.enqueue_many(Operation(watcher, 1) for _ in range(5_000))
+    await asyncio.sleep(0.05)  # the capacity changes between flushes
     for capacity in (1_000, 10, 500):
         await asyncio.sleep(2)
         limiter.set_capacity(capacity)
     await asyncio.sleep(2)
     await dispatcher.stop(timedelta(0))
-    per_s = [sum(cost for at_s, cost in receiver.spent if begin < at_s <= begin + 2) for begin in (0, 2, 4, 6)]
+    per_s = [
+        sum(cost for at_s, cost in receiver.spent if begin < at_s <= begin + 2) for begin in (0.05, 2.05, 4.05, 6.05)
+    ]
     assert per_s == [pytest.approx(expected, rel=0.06, abs=2) for expected in (200, 2_000, 20, 1_000)]
     assert [one.value for one in told] == [100, 1_000, 10, 500]
 

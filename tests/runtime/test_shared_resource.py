@@ -264,3 +264,18 @@ async def test_a_dispatcher_gets_what_it_needs_and_gives_it_back_when_it_is_done
     assert receiver.got == list(range(600))
     assert largest_spent(receiver.spent, 1) <= 1_050 * 1.1 + 10
     assert resource.phase == "stopped"
+
+
+@virtually
+async def test_a_limiter_that_goes_on_without_its_dispatcher_gives_back_what_that_needed() -> None:
+    instances = Instances(100, factor=10)
+    limiter = await instances.start()
+    dispatcher, watcher = dispatcher_of(limiter), Receiver().watcher()
+    await dispatcher.start()
+    await dispatcher.enqueue_many(Operation(watcher, 10) for _ in range(1_000))
+    await asyncio.sleep(1)
+    assert limiter.capacity == 100
+    await dispatcher.stop(timedelta(0))
+    await asyncio.sleep(3)
+    assert (limiter.phase, limiter.partitions) == ("started", [])
+    await instances.stop()

@@ -177,3 +177,25 @@ def test_plain_callbacks_run_in_threads_and_the_loop_goes_on() -> None:
 
     asyncio.run(story())
     assert not together.broken
+
+
+def test_a_thread_that_hangs_is_not_waited_for_when_it_is_stopped() -> None:
+    gate, begun = threading.Event(), threading.Event()
+
+    def hang(_: list[Operation]) -> None:
+        begun.set()
+        gate.wait(PATIENCE_S)
+
+    async def story() -> list[Any]:
+        dispatcher = Dispatcher(flush_interval=ms(1))
+        await dispatcher.start()
+        await dispatcher.enqueue(Operation(Watcher(hang), 1, "x"))
+        await in_thread(begun.wait, PATIENCE_S)
+        remains = await asyncio.wait_for(dispatcher.stop(timedelta(0)), PATIENCE_S)
+        assert not gate.is_set()
+        return [operation.payload for operation in remains.unfinished]
+
+    try:
+        assert asyncio.run(story()) == ["x"]
+    finally:
+        gate.set()

@@ -98,6 +98,22 @@ def test_a_signal_ends_a_wait_before_its_time() -> None:
     assert run_virtually(story()) == pytest.approx(2)
 
 
+@pytest.mark.parametrize("turns", range(4))
+def test_who_is_cancelled_when_the_signal_is_given_is_cancelled_or_has_ended(turns: int) -> None:
+    async def story() -> None:
+        signal = asyncio.Event()
+        waiting = asyncio.ensure_future(wait_for(signal, 10))
+        await asyncio.sleep(1)
+        signal.set()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        accepted = waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled() is accepted
+
+    run_virtually(story())
+
+
 def test_an_exception_of_the_story_comes_out() -> None:
     async def story() -> None:
         await asyncio.sleep(5)

@@ -24,5 +24,10 @@ def now_us() -> int:
 
 async def wait_for(signal: asyncio.Event, seconds: float) -> None:
     """Wait until the signal is given, but not for longer than so many seconds."""
+    if signal.is_set():
+        await asyncio.sleep(0)  # others have their turn all the same
+        return
+    # Not asyncio.wait_for: before Python 3.12 it forgets that it was cancelled, if that was when the signal was given.
     with suppress(TimeoutError):
-        await asyncio.wait_for(signal.wait(), max(seconds, 0.0))
+        async with asyncio.timeout(max(seconds, 0.0)):
+            await signal.wait()

@@ -155,11 +155,16 @@ class Dispatcher:
         self.remains = Remains(self._dispatch.buffer.take_all(), unfinished)
         self._idle.set()
         try:
-            if self._owns_limiter and self.limiter is not None and self.limiter.phase == "started":
-                await self.limiter.stop()
+            if self.limiter is not None:
+                await self._let_go(self.limiter)
         finally:
             self._ended.set()
             self.events.emit("shutdown")
+
+    async def _let_go(self, limiter: Limiter) -> None:
+        limiter.request(0)
+        if self._owns_limiter and limiter.phase == "started":
+            await limiter.stop()
 
     async def __aenter__(self) -> Self:
         await self.start()
