@@ -4,7 +4,7 @@ from itertools import repeat
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from batchline.core.ack import Asked, collect_items
@@ -34,6 +34,7 @@ def judged(item: str) -> tuple[str, str, int] | type[BatchlineError]:
 
 
 @given(st.lists(IDS, max_size=60))
+@example(["0", "0", ":0"])
 def test_ids_are_combined_to_masks_as_if_each_was_read_by_itself(ids: list[str]) -> None:
     collected = collect_items(ids)
     masks: dict[tuple[str, str], int] = {}
@@ -41,7 +42,7 @@ def test_ids_are_combined_to_masks_as_if_each_was_read_by_itself(ids: list[str])
     repeated, seen = 0, set[str]()
     for item in ids:
         found = judged(item)
-        if item in seen and item.rpartition(":")[2] in {str(index) for index in range(64)}:
+        if item in seen and ":" in item and item.rpartition(":")[2] in {str(index) for index in range(64)}:
             repeated += 1
         elif isinstance(found, tuple):
             masks[found[:2]] = masks.get(found[:2], 0) | 1 << found[2]

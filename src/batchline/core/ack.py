@@ -116,8 +116,8 @@ def _collect_ids(items: Iterable[object]) -> Collected:
         if not isinstance(item, str):
             pairs.append(item)
             continue
-        group, _, index = item.rpartition(":")
-        bit = BITS.get(index)
+        group, colon, index = item.rpartition(":")
+        bit = BITS.get(index) if colon else None
         if bit is None:
             errors.append(ItemError(item, _no_index(item, index)))
             continue
