@@ -148,8 +148,12 @@ def test_a_slow_clock_of_one_that_is_cut_off_is_no_danger(seed: int) -> None:
     world.instances[0].speed = 0.94
     world.want(BUSY)
     world.until(10)
+    held = dict(world.instances[0].share.held)
+    while world.instances[0].share.held == held:
+        world.until(world.now_s + 0.02)
+    # It has just renewed.
     world.instances[0].cut_off = True
-    world.until(30)
+    world.until(world.now_s + 20)
     assert world.capacities == [0, 50, 50]
 
 
