@@ -41,13 +41,21 @@ def test_fractions_are_worth_what_is_shared_up_to_rounding(factor: float, times:
     assert worth == pytest.approx(shared, rel=1e-8)
 
 
-@given(st.integers(0, 900), st.integers(0, 900), st.integers(2, 90), st.integers(2, 90))
-def test_of_several_capacities_all_partitions_are_worth_all_of_each(ru: int, net: int, a: int, b: int) -> None:
+@given(st.data(), st.integers(1, 90), st.integers(2, 90), st.integers(2, 90))
+def test_of_several_capacities_all_partitions_are_worth_all_of_each(
+    data: st.DataObject, count: int, a: int, b: int
+) -> None:
+    ru = data.draw(st.integers((count - 1) * a + 1, count * a))
+    net = data.draw(st.integers((count - 1) * b + 1, count * b))
     shared, factor = Amounts(ru=ru, net=net), Amounts(ru=a, net=b)
-    count = partition_count(shared, factor)
-    assert count == max(math.ceil(ru / a), math.ceil(net / b))
+    assert partition_count(shared, factor) == count
     worths = [partition_worth(shared, factor, number) for number in range(count)]
     assert sum(worths, Amounts(ru=0, net=0)) == shared
+
+
+def test_capacities_that_make_different_numbers_of_partitions_are_refused() -> None:
+    with pytest.raises(InvalidRules, match="into the same number of partitions, got {'ru': 1, 'net': 1} for"):
+        partition_count(Amounts(ru=10, net=5), Amounts(ru=1, net=1))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +68,12 @@ def test_the_count_is_rounded_up(shared: float, factor: float, count: int) -> No
 
 @pytest.mark.parametrize(
     ("shared", "factor", "count"),
-    [(501, 1, "501"), (500.5, 1, "501"), (20_000, 1, "20,000"), (Amounts(ru=10, net=600), Amounts(ru=1, net=1), "600")],
+    [
+        (501, 1, "501"),
+        (500.5, 1, "501"),
+        (20_000, 1, "20,000"),
+        (Amounts(ru=600, net=6), Amounts(ru=1, net=0.01), "600"),
+    ],
 )
 def test_more_than_500_partitions_are_refused(shared: Any, factor: Any, count: str) -> None:
     assert partition_count(500, 1) == 500

@@ -307,9 +307,9 @@ def test_a_turn_comes_within_the_longest_interval_and_later_the_more_is_refused(
 
 def test_what_all_must_agree_on_is_the_same_text_for_all_who_mean_the_same() -> None:
     assert ShareRules(100, factor=10).size == ShareRules(100.0, factor=10.0, reserved=7).size
-    one = ShareRules({"ru": 10, "net": 5}, factor={"ru": 1, "net": 1})
-    assert one.size == ShareRules({"net": 5.0, "ru": 10}, factor={"net": 1, "ru": 1}).size
-    assert one.size != ShareRules({"ru": 10, "net": 5}, factor={"ru": 2, "net": 1}).size
+    one = ShareRules({"ru": 10, "net": 5}, factor={"ru": 2, "net": 1})
+    assert one.size == ShareRules({"net": 5.0, "ru": 10}, factor={"net": 1, "ru": 2}).size
+    assert one.size != ShareRules({"ru": 10, "net": 5}, factor={"ru": 10, "net": 5}).size
 
 
 @pytest.mark.parametrize(

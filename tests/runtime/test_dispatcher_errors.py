@@ -219,7 +219,7 @@ async def test_an_on_error_that_does_not_end_well_is_logged_and_they_come_again(
         await dispatcher.enqueue(Operation(Watcher(failing.awaited, max_attempts=3, on_error=fail), 1, "x"))
         await asyncio.wait_for(dispatcher.drain(), 60)
     assert failing.done == ["x"]
-    assert "on_error of <Watcher Failing.awaited> raised" in caplog.text
+    assert "<Watcher Failing.awaited>: on_error raised" in caplog.text
 
 
 @virtually

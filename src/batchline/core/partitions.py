@@ -26,13 +26,22 @@ def partition_count(shared: Amount, factor: Amount) -> int:
     """Into how many partitions a capacity is divided: the last may be worth less than a factor."""
     if not same_names(shared, factor):
         raise InvalidRules(f"factor must name the same capacities as shared, got {factor!r} for {shared!r}")
-    count = math.ceil(largest_ratio(shared, factor) - 1e-9) if shared else 0
+    counts = {math.ceil(part / part_of(factor, name) - 1e-9) for name, part in _parts(shared)}
+    if len(counts) > 1:
+        raise InvalidRules(
+            f"factor must divide every capacity into the same number of partitions, got {factor!r} for {shared!r}"
+        )
+    count = counts.pop()
     if count > MOST_PARTITIONS:
         raise InvalidRules(
             f"shared / factor must be at most {MOST_PARTITIONS} partitions, got {shared!r} / {factor!r} = {count:,}: "
             "choose a larger factor"
         )
     return count
+
+
+def _parts(amount: Amount) -> list[tuple[str | None, float]]:
+    return list(amount.items()) if isinstance(amount, Amounts) else [(None, amount)]
 
 
 def partition_worth(shared: Amount, factor: Amount, number: int) -> Any:

@@ -294,8 +294,14 @@ class Dispatcher:
     async def _run(self) -> None:
         while self._phase != "stopped":
             now_s = self._clock()
-            self._step(now_s)
-            await wait_for(self._wake, self._dispatch.wake_s(now_s) - self._clock())
+            rest_s = self.rules.flush_interval.total_seconds()
+            try:
+                self._step(now_s)
+                rest_s = self._dispatch.wake_s(now_s) - self._clock()
+            except Exception:
+                # A limiter of somebody's own, say: producers would wait for ever, and never hear why.
+                log.exception("a step of the dispatcher failed; the next is in a flush interval")
+            await wait_for(self._wake, rest_s)
             self._wake.clear()
 
     def _step(self, now_s: float) -> None:
@@ -372,26 +378,29 @@ class Dispatcher:
 
     async def _failed(self, handout: Handout, error: Exception) -> None:
         watcher = handout.watcher
-        if watcher.on_error is not None:
-            self._failing[id(handout)] = handout
-            try:
-                await self._callbacks.call(watcher.on_error, list(handout.operations), error)
-            except (Exception, asyncio.CancelledError):
-                if self._phase == "stopped":
-                    return  # as above
-                log.exception(
-                    "on_error of %r raised: its operations are enqueued again while attempts are left", watcher
-                )
-            else:
-                del self._failing[id(handout)]
-                return
-            del self._failing[id(handout)]
+        if watcher.on_error is not None and await self._took(watcher.on_error, handout, error):
+            return
         most = watcher.max_attempts
         again = [operation for operation in handout.operations if most is None or operation.attempts < most]
         dead = [operation for operation in handout.operations if most is not None and operation.attempts >= most]
         self._put(again)
         if dead:
             self._die(watcher, dead, error)
+
+    async def _took(self, on_error: Callable[..., Any], handout: Handout, error: Exception) -> bool:
+        """Whether `on_error` has decided what becomes of the operations; it has not if it raised."""
+        self._failing[id(handout)] = handout
+        try:
+            await self._callbacks.call(on_error, list(handout.operations), error)
+        except (Exception, asyncio.CancelledError):
+            if self._phase == "stopped":
+                return True  # as above
+            log.exception("%r: on_error raised, so its operations come again while attempts are left", handout.watcher)
+            took = False
+        else:
+            took = True
+        del self._failing[id(handout)]
+        return took
 
     def _die(self, watcher: Watcher, operations: list[Operation], error: Exception) -> None:
         self.events.emit("dead", len(operations), str(error), list(operations))
