@@ -54,7 +54,7 @@ def test_of_several_capacities_all_partitions_are_worth_all_of_each(
 
 
 def test_capacities_that_make_different_numbers_of_partitions_are_refused() -> None:
-    with pytest.raises(InvalidRules, match="into the same number of partitions, got {'ru': 1, 'net': 1} for"):
+    with pytest.raises(InvalidRules, match=r"into the same number of partitions, got {'ru': 1, 'net': 1} for"):
         partition_count(Amounts(ru=10, net=5), Amounts(ru=1, net=1))
 
 
