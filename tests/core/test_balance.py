@@ -25,7 +25,7 @@ from tests.core.dispatching import (
     watcher,
 )
 
-LATE_S = 0.010
+LATE_S = 0.009
 
 
 @given(st.lists(steps(), max_size=50), capacities, flush_intervals)
@@ -127,7 +127,7 @@ def test_a_late_loop_makes_up_for_a_little_while_operations_wait() -> None:
     dispatch = dispatch_of(flush_interval=timedelta(milliseconds=100))
     dispatch.begin(1_000, 0.0)
     sent = saturate(dispatch, [1], 1_000, [0.1, 0.205, 0.3, 1.3])
-    assert sent == [100, 105, 95, 110]
+    assert sent == [100, 105, 95, 109]
 
 
 def test_a_cost_larger_than_a_slice_is_a_debt_that_the_next_wait_for() -> None:
@@ -211,7 +211,7 @@ def test_a_late_loop_makes_up_only_for_what_was_waited_for() -> None:
     balances.spend(Amounts(ru=10.0, net=1.0))
     balances.wanting(True)
     balances.accrue(capacity, 5.0)
-    assert {name: balance.level for name, balance in balances.each.items()} == pytest.approx({"ru": 11, "net": 10})
+    assert {name: balance.level for name, balance in balances.each.items()} == pytest.approx({"ru": 10.9, "net": 10})
 
 
 @given(capacities, st.floats(0, 10))

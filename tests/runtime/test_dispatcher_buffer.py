@@ -93,7 +93,7 @@ async def test_producers_that_wait_take_turns_in_the_order_they_came() -> None:
 
 
 @virtually
-async def test_one_that_comes_when_there_is_room_again_does_not_overtake_those_who_wait() -> None:
+async def test_one_that_comes_when_there_is_room_again_does_not_take_it_from_those_who_wait() -> None:
     receiver = Receiver()
     dispatcher, watcher = dispatcher_of(capacity_of(40), buffer=4), receiver.watcher()
 
@@ -101,17 +101,17 @@ async def test_one_that_comes_when_there_is_room_again_does_not_overtake_those_w
         return asyncio.ensure_future(dispatcher.enqueue(Operation(watcher, 1, name)))
 
     def come(event: str, sent: int, *_: object) -> None:
-        if event == "flush-done" and sent and len(producers) == 3:
+        if event == "flush-done" and sent and len(producers) == 4:
             producers.append(produce("late"))
 
     await dispatcher.start()
     await dispatcher.enqueue_many(operations(watcher, *range(4)))
-    producers = [produce(name) for name in ("a", "b", "c")]
+    producers = [produce(name) for name in ("a", "b", "c", "d")]
     dispatcher.events.add_listener(come)
     await asyncio.sleep(1)
     await asyncio.gather(*producers)
     await dispatcher.stop()
-    assert receiver.got[4:] == ["a", "b", "c", "late"]
+    assert receiver.got[4:] == ["a", "b", "c", "d", "late"]
 
 
 @virtually

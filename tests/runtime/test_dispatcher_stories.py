@@ -17,7 +17,7 @@ SEEDS = 40
 CAPACITY = 200
 FLUSH_S = 0.05
 #: A loop that is late makes up for so much of it.
-LATE_S = 0.010
+LATE_S = 0.009
 DEAREST = 7.5
 
 

@@ -13,8 +13,8 @@ __all__ = ["Balance", "Balances", "Unlimited", "open_balance"]
 
 #: Capacity that nobody used is not saved up for longer than this.
 SAVED_S: Final = 1.0
-#: A loop that was late while operations waited makes up for so much of it: 1 % of a second.
-LATE_S: Final = 0.010
+#: A loop that was late while operations waited makes up for so much of it: less than 1 % of a second.
+LATE_S: Final = 0.009
 #: What a nanosecond is worth is no balance, but rounding.
 DUST_S: Final = 1e-9
 

@@ -100,7 +100,7 @@ class Dispatcher:
         self._wake, self._space = asyncio.Event(), asyncio.Event()
         self._idle, self._ended = asyncio.Event(), asyncio.Event()
         self._idle.set()
-        #: Producers that wait for room do so one behind the other.
+        #: Producers that wait for room do so one behind the other; and how many operations wait with them.
         self._queue, self._queued = asyncio.Lock(), 0
 
     # --- its life ---
@@ -190,10 +190,10 @@ class Dispatcher:
         wanted = self._checked(operations)
         if self.rules.error_on_full_buffer:
             self._put_now(wanted)
-        elif len(wanted) <= self._dispatch.room and not self._queued:
-            self._put(wanted)
+        elif self._queued + len(wanted) <= self._dispatch.room:
+            self._put(wanted)  # there is room for those who wait, too
         else:
-            await self._put_in_turn(wanted)
+            await self._put_by_and_by(wanted)
 
     def enqueue_nowait(self, operation: Operation) -> None:
         """Put an operation into the buffer, or raise BufferFull."""
@@ -217,22 +217,20 @@ class Dispatcher:
             )
         self._put(operations)
 
-    async def _put_in_turn(self, operations: list[Operation]) -> None:
-        # The lock is free for a moment between one and the next: whether somebody waits, only the count knows.
-        self._queued += 1
-        try:
-            await self._put_by_and_by(operations)
-        finally:
-            self._queued -= 1
-
     async def _put_by_and_by(self, operations: list[Operation]) -> None:
-        done = 0
-        while done < len(operations):
-            # A piece at a time: who comes with little does not wait for all of who came with much.
-            async with self._queue:
-                room = await self._until_room(operations, done)
-                self._put(operations[done : done + room])
-            done += room
+        left = len(operations)
+        self._queued += left
+        try:
+            while left:
+                # A piece at a time: who comes with little does not wait for all of who came with much.
+                async with self._queue:
+                    done = len(operations) - left
+                    piece = operations[done : done + await self._until_room(operations, done)]
+                    self._put(piece)
+                self._queued -= len(piece)
+                left -= len(piece)
+        finally:
+            self._queued -= left
 
     async def _until_room(self, operations: list[Operation], done: int) -> int:
         self._check_open(operations, done)
