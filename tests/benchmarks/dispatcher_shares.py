@@ -4,6 +4,7 @@ All of them always have something to do. Their leases are in PostgreSQL. Beside 
 part of the capacity for each that is there.
 """
 
+import math
 import multiprocessing
 import os
 import signal
@@ -14,10 +15,11 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from typing import Any
 
+from batchline.pictures.series import Chart, Curve
+from batchline.pictures.series_svg import chart_svg
 from batchline.runtime.clock import elapsed_seconds
 from tests.benchmarks.dispatcher_handouts import Handouts, by_span, largest_second
 from tests.benchmarks.dispatcher_instance import Shared, take_part
-from tests.benchmarks.dispatcher_plot import stacked_plot
 from tests.benchmarks.measure import KEPT_IN, Sheet, console
 from tests.benchmarks.tracker_disk import fresh
 
@@ -146,12 +148,14 @@ def _cell(rate: float, fair: float, here: bool) -> str:
 
 
 def _plot(instances: Sequence[Instance], seconds: float) -> None:
-    step_s = max(seconds / 60, 0.1)
-    series = {instance.name: by_span(instance.handouts, step_s, round(seconds / step_s)) for instance in instances}
-    title = f"Shares of {CAPACITY:,}/s: one comes after {seconds * COMES:g} s, one is killed after {seconds * KILLED:g}"
+    curves = [
+        Curve(instance.name, by_span(instance.handouts, 1.0, math.ceil(seconds)), place)
+        for place, instance in enumerate(instances)
+    ]
+    chart = Chart("Shares", "cost a second", curves, limit=CAPACITY, limit_name="shared")
     KEPT_IN.mkdir(parents=True, exist_ok=True)
     file = KEPT_IN / "shares.svg"
-    file.write_text(stacked_plot(title, series, step_s, CAPACITY))
+    file.write_text(chart_svg(chart))
     console.print(f"  the plot: {file}", highlight=False)
 
 

@@ -1,13 +1,11 @@
 """The benchmark of the dispatcher measures what it says: all operations arrive, all shares are drawn."""
 
 import asyncio
-from xml.etree import ElementTree
 
 import pytest
 
 from batchline.leases.opening import open_leases
 from tests.benchmarks.dispatcher_leases import turns
-from tests.benchmarks.dispatcher_plot import COLOURS, stacked_plot
 from tests.benchmarks.dispatcher_rate import Row
 from tests.benchmarks.dispatcher_throughput import (
     THREAD_WAYS,
@@ -45,14 +43,3 @@ def test_turns_leave_nothing_leased() -> None:
         assert done > 0
         assert seconds >= 0.01
         assert manager.holders(0) == {}
-
-
-def test_a_plot_has_an_area_for_each_share_one_on_the_other() -> None:
-    plot = stacked_plot("a < b", {"one": [1.0, 2.0], "two": [3.0, 2.0]}, 1.0, 4.0)
-    drawn = ElementTree.fromstring(plot)  # noqa: S314 - our own
-    areas = [one for one in drawn.iter() if one.tag.endswith("polygon")]
-    assert [area.get("fill") for area in areas] == list(COLOURS[:2])
-    tops = [{point.split(",")[1] for point in area.get("points", "").split()} for area in areas]
-    # The upper edge of the first is the lower one of the second; together they are 4 throughout.
-    assert len(tops[0] & tops[1]) == 2
-    assert "a < b" in "".join(drawn.itertext())
