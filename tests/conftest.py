@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import settings
 
 from tests.servers.ask import ask, begin, end
 from tests.servers.database import fresh_mariadb, fresh_postgresql
+from tests.servers.own import OwnServer, own_server
 from tests.servers.server import ProgramMissingError
 
 if TYPE_CHECKING:
@@ -42,6 +44,18 @@ def address_of(name: str) -> str:
     except ProgramMissingError as error:
         if IN_CI:
             pytest.fail(str(error), pytrace=False)
+        pytest.skip(str(error))
+
+
+@contextmanager
+def own_server_of(name: str) -> Iterator[OwnServer]:
+    """A server that can be ended and started again; without its program the test is skipped, but never in CI."""
+    try:
+        with own_server(name) as server:
+            yield server
+    except ProgramMissingError as error:
+        if IN_CI:
+            raise
         pytest.skip(str(error))
 
 

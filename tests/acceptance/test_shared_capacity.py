@@ -15,10 +15,8 @@ import pytest
 from batchline.leases import open_leases
 from batchline.runtime.clock import elapsed_seconds, now_us
 from tests.acceptance.sharing import COST, FLUSH_S, Terms
-from tests.conftest import IN_CI
+from tests.conftest import own_server_of
 from tests.doubles import new_id
-from tests.servers.own import own_server
-from tests.servers.server import ProgramMissingError
 
 PATIENCE_S = 60.0
 #: A loop that is late makes up for so much of it.
@@ -155,12 +153,7 @@ def test_busy_processes_have_equal_shares_and_that_of_a_killed_one_within_a_leas
 def test_when_the_server_is_away_all_fall_to_what_is_reserved_and_come_back_with_it(tmp_path: Path) -> None:
     terms = Terms(shared=400, factor=20, reserved=30, lease_ms=3_000)
     with ExitStack() as stack:
-        try:
-            server = stack.enter_context(own_server("postgresql"))
-        except ProgramMissingError as error:
-            if IN_CI:
-                raise
-            pytest.skip(str(error))
+        server = stack.enter_context(own_server_of("postgresql"))
         (group,) = stack.enter_context(groups_of(tmp_path, (server.url, terms)))
         group.start(2)
         wait_until(group.is_fair, group)

@@ -11,11 +11,10 @@ from batchline.errors import StoreUnavailable
 from batchline.leases.lease_manager import LeaseManager
 from batchline.leases.opening import open_leases
 from batchline.runtime.clock import elapsed_seconds
-from tests.conftest import IN_CI
+from tests.conftest import own_server_of
 from tests.doubles import new_id
 from tests.leases.keeping import LONG_MS, SHORT_MS, Clock, Keeper, wait_until
-from tests.servers.own import OwnServer, own_server
-from tests.servers.server import ProgramMissingError
+from tests.servers.own import OwnServer
 from tests.stores.cutting_proxy import CuttingProxy
 
 SERVERS = ("postgresql", "mysql", "redis", "azure")
@@ -164,13 +163,8 @@ def test_a_server_that_says_nothing_is_unavailable_soon(address: str) -> None:
 @pytest.fixture(scope="module", params=["redis", "postgresql"])
 def server(request: pytest.FixtureRequest) -> Iterator[OwnServer]:
     """A server that can be ended and started again."""
-    try:
-        with own_server(request.param) as server:
-            yield server
-    except ProgramMissingError as error:
-        if IN_CI:
-            raise
-        pytest.skip(str(error))
+    with own_server_of(request.param) as server:
+        yield server
 
 
 @pytest.mark.parametrize("server", ["redis"], indirect=True)

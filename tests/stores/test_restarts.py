@@ -15,10 +15,9 @@ from batchline.errors import StoreUnavailable
 from batchline.runtime.tracker import Tracker
 from batchline.stores.opening import open_store
 from batchline.stores.store import Store
-from tests.conftest import IN_CI
+from tests.conftest import own_server_of
 from tests.servers.database import fresh_url
-from tests.servers.own import OwnServer, own_server
-from tests.servers.server import ProgramMissingError
+from tests.servers.own import OwnServer
 from tests.stores.cutting_proxy import CuttingProxy
 from tests.stores.observing import beside
 from tests.stores.racing import MORE, PATIENCE_S, recount
@@ -33,13 +32,8 @@ CALLS_BETWEEN = 150
 @pytest.fixture(scope="module", params=["postgresql", "mariadb"])
 def server(request: pytest.FixtureRequest) -> Iterator[OwnServer]:
     """A server of this module's own."""
-    try:
-        with own_server(request.param) as server:
-            yield server
-    except ProgramMissingError as error:
-        if IN_CI:
-            raise
-        pytest.skip(str(error))
+    with own_server_of(request.param) as server:
+        yield server
 
 
 @pytest.fixture

@@ -18,11 +18,10 @@ from batchline.runtime.prune import Prune
 from batchline.runtime.timeline import Timeline
 from batchline.stores.opening import open_store
 from batchline.stores.store import Store
-from tests.conftest import IN_CI
+from tests.conftest import own_server_of
 from tests.doubles import HandClock
 from tests.servers.database import fresh_url
-from tests.servers.own import OwnServer, own_server
-from tests.servers.server import ProgramMissingError
+from tests.servers.own import OwnServer
 from tests.stores.cutting_proxy import CuttingProxy
 from tests.stores.history import check_counts, check_left, what_is_left
 from tests.stores.killable import hold_leases
@@ -220,13 +219,8 @@ CALLS_BETWEEN = 60
 @pytest.fixture(scope="module", params=["postgresql", "mariadb"])
 def server(request: pytest.FixtureRequest) -> Iterator[OwnServer]:
     """A server of this module's own."""
-    try:
-        with own_server(request.param) as server:
-            yield server
-    except ProgramMissingError as error:
-        if IN_CI:
-            raise
-        pytest.skip(str(error))
+    with own_server_of(request.param) as server:
+        yield server
 
 
 @dataclass
