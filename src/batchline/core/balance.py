@@ -2,7 +2,7 @@
 
 An operation may go while the balance is above zero, whatever it costs; what it takes beyond the balance is a debt that
 those after it wait for. A balance never holds more than one flush interval's worth, so in any span of τ at most
-`capacity × (τ + flush interval) + one operation` is handed out.
+`capacity × (τ + flush interval) + one operation` is handed out; and `LATE_S` of capacity more if the loop was late.
 """
 
 from typing import Any, Final

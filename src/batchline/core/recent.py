@@ -1,19 +1,18 @@
 """How much there was within the last second."""
 
 from collections import deque
-from typing import Any, Final
+from typing import Any
 
 from batchline.core.cost import Amount
 
 __all__ = ["Recent"]
 
-SPAN_S: Final = 1.0
-
 
 class Recent:
-    """Amounts with their moments, as far back as a second."""
+    """Amounts with their moments, as far back as a second, or as one says."""
 
-    def __init__(self) -> None:
+    def __init__(self, span_s: float = 1.0) -> None:
+        self._span_s = span_s
         self._noted: deque[tuple[float, Amount]] = deque()
 
     def note(self, amount: Amount, now_s: float) -> None:
@@ -28,5 +27,5 @@ class Recent:
         return sum(amount for _, amount in self._noted)
 
     def _forget(self, now_s: float) -> None:
-        while self._noted and self._noted[0][0] <= now_s - SPAN_S:
+        while self._noted and self._noted[0][0] <= now_s - self._span_s:
             self._noted.popleft()

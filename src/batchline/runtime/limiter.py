@@ -53,7 +53,11 @@ class Limiter(ABC):
 
     @property
     def capacity(self) -> Any:
-        """What may be used a second now; told as an event when it has changed."""
+        """What may be used a second now."""
+        return self._look()
+
+    def _look(self) -> Any:
+        """What may be used a second now; told as an event if it has changed."""
         now_s = self._clock()
         capacity = self.configured(now_s)
         if self._ramp is not None:
@@ -61,18 +65,15 @@ class Limiter(ABC):
             capacity = self._ramping.allow(capacity, now_s)
         if self._adapting is not None:
             capacity = capacity * self._adapting.share(now_s)
-        self._tell(capacity)
+        if capacity != self._told:
+            self._told = capacity
+            self.events.emit("capacity", capacity)
         return capacity
 
     def throttled(self) -> None:
         """The receiver throttles."""
         if self._adapting is not None:
             self._adapting.throttled(self._clock())
-
-    def _tell(self, capacity: Any) -> None:
-        if capacity != self._told:
-            self._told = capacity
-            self.events.emit("capacity", capacity)
 
     # --- its life ---
 

@@ -44,4 +44,4 @@ class ProvisionedResource(Limiter):
         if not same_names(new, self._capacity):
             raise InvalidRules(f"capacity must name the same capacities as before, {self._capacity!r}, got {new!r}")
         self._capacity, self._max = new, most(new, self._max)
-        self._tell(self.capacity)
+        self._look()

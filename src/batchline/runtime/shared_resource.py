@@ -105,7 +105,7 @@ class SharedResource(Limiter):
 
     def _changed(self) -> None:
         self._max = most(self._max, self._share.max_capacity)
-        self._tell(self.capacity)
+        self._look()
         self._wake.set()
 
     # --- its life ---
@@ -125,7 +125,7 @@ class SharedResource(Limiter):
             self.events.emit("verified-blob", partition)
 
     async def _start(self) -> None:
-        self._tell(self.capacity)
+        self._look()
         self._turns = asyncio.ensure_future(self._take_turns())
 
     async def _stop(self) -> None:
@@ -173,7 +173,7 @@ class SharedResource(Limiter):
         except Exception as error:  # noqa: BLE001 - whatever it is, the next turn may be better
             self._share.refused(1)
             self._tell_error(error)
-        self._tell(self.capacity)
+        self._look()
 
     def _tell_error(self, error: Exception) -> None:
         if not self._in_trouble:
@@ -199,7 +199,7 @@ class SharedResource(Limiter):
         # Here first: nobody else may have what is still used here.
         self._share.lost(partitions)
         if partitions:
-            self._tell(self.capacity)
+            self._look()
             await asyncio.to_thread(self._manager.release, self.instance, partitions, self._wall())
         for partition in partitions:
             self.events.emit("released", partition)

@@ -202,7 +202,7 @@ def _summary(recorder: Recorder, runs: Sequence[Run], seconds: float) -> Summary
         left=records - done - lost,
         lost=lost,
         limit=_parts(receiver.rules.limit, names),
-        largest_second=_parts(receiver.offered.most, names),
+        largest_second=_parts(receiver.largest_second, names),
         exceeded=receiver.exceeded,
         used=_used(recorder),
         fairness=_fairness(recorder),
