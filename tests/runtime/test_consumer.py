@@ -143,6 +143,19 @@ def test_a_handler_that_fails_is_tried_again_later_each_time(pace: Pace) -> None
     assert consumer.outcomes == {"released": 5, "done": 1}
 
 
+def test_a_plain_handler_that_raises_stop_iteration_has_failed_as_any_other(pace: Pace) -> None:
+    scene = Scene(pace)
+    scene.put(0)
+
+    def handle(message: LeasedMessage) -> None:
+        if message.attempts == 1:
+            raise StopIteration
+
+    consumer = scene.consumer(handle)
+    scene.run(consumer)
+    assert consumer.outcomes == {"released": 1, "done": 1}
+
+
 def test_a_handler_can_give_a_message_back_for_later(pace: Pace) -> None:
     scene = Scene(pace)
     scene.put(0)

@@ -3,10 +3,10 @@
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, Final
 
-__all__ = ["Callbacks"]
+__all__ = ["Callbacks", "call_in"]
 
 #: How many plain functions may run at once, each in a thread, if nobody has said how many.
 MOST_THREADS: Final = 32
@@ -28,10 +28,7 @@ class Callbacks:
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function, and wait for what it returns."""
-        if inspect.iscoroutinefunction(function):
-            return await function(*arguments)
-        answer = await asyncio.get_running_loop().run_in_executor(self._threads, _call_plain, function, arguments)
-        return await answer if inspect.isawaitable(answer) else answer
+        return await call_in(self._threads, function, *arguments)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that calls, without waiting for it."""
@@ -50,6 +47,14 @@ class Callbacks:
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=LAST_WORDS_S)
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def call_in(threads: Executor, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call an async function, or a plain one in a thread, and wait for what it returns."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*arguments)
+    answer = await asyncio.get_running_loop().run_in_executor(threads, _call_plain, function, arguments)
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 def _call_plain(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

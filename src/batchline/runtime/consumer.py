@@ -1,7 +1,6 @@
 """A consumer: messages of a topic, each in the hands of a handler, under a lease that is extended while it works."""
 
 import asyncio
-import inspect
 import os
 import random
 import signal
@@ -12,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from batchline.core.later import Later
 from batchline.core.message import Lease, LeasedMessage, Outcome
@@ -21,6 +20,7 @@ from batchline.core.name import check_name, reason_text
 from batchline.core.retry import RetryRules
 from batchline.core.topic import span_ms
 from batchline.errors import Degraded, InvalidCount, StoreError, shown
+from batchline.runtime.callbacks import call_in
 from batchline.runtime.clock import wait_for
 from batchline.runtime.services import Services, Wait
 from batchline.runtime.timeline import Timeline
@@ -221,10 +221,7 @@ class Consumer:
             self._running.append(Running(message, message.lease, task))
 
     async def _handle(self, message: LeasedMessage) -> Answer:
-        if inspect.iscoroutinefunction(self._handler):
-            answer: Any = await self._handler(message)
-        else:
-            answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._handler, message)
+        answer = await call_in(self._threads, self._handler, message)
         if answer is not None and not isinstance(answer, Later):
             raise TypeError(f"a handler returns None or Later(…), got {shown(answer)}")
         return answer
