@@ -14,7 +14,7 @@ from batchline.core.name import check_name
 from batchline.core.partitions import Asking
 from batchline.errors import ResourceMismatch
 from batchline.leases.blob_container import blob_part, connect, shown_place, translated
-from batchline.leases.checks import check_asking, check_lease, check_most, check_provision, distinct_partitions
+from batchline.leases.checks import acquired_from, check_asking, check_lease, check_provision, distinct_partitions
 from batchline.leases.lease_manager import LeaseManager, Provisioned
 from batchline.stores.sharing import FORGET_MS
 
@@ -137,10 +137,9 @@ class BlobLeases(LeaseManager):
         now_us: int,  # noqa: ARG002
     ) -> list[int]:
         """Lease at most so many of these partitions, tried in this order, of those that are listed as free."""
-        numbers = distinct_partitions(instance, partitions)
-        check_most(most)
+        numbers = acquired_from(instance, partitions, most)
         check_lease(lease_ms, SHORTEST_MS, LONGEST_MS)
-        if not (numbers and most):
+        if not numbers:
             return []
         with translated(self._where):
             listed = self._partitions()

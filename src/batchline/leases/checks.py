@@ -9,9 +9,9 @@ from batchline.errors import InvalidInput, InvalidRules, shown
 
 __all__ = [
     "LONGEST_LEASE_MS",
+    "acquired_from",
     "check_asking",
     "check_lease",
-    "check_most",
     "check_provision",
     "distinct_partitions",
 ]
@@ -35,10 +35,12 @@ def check_lease(lease_ms: object, shortest_ms: int = 1, longest_ms: int = LONGES
         raise InvalidRules(f"lease_ms must be {shortest_ms:,} to {longest_ms:,}, got {shown(lease_ms)}")
 
 
-def check_most(most: object) -> None:
-    """At most so many, or none."""
+def acquired_from(instance: object, partitions: Sequence[int], most: object) -> list[int]:
+    """The partitions of which an instance wants at most so many, each once, in its order; none if it wants none."""
+    numbers = distinct_partitions(instance, partitions)
     if type(most) is not int or most < 0:
         raise InvalidInput(f"most must be a number of partitions, got {shown(most)}")
+    return numbers if most else []
 
 
 def check_asking(asking: object) -> None:

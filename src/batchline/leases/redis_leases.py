@@ -8,7 +8,7 @@ from urllib.parse import quote
 from batchline.core.name import check_name
 from batchline.core.partitions import Asking
 from batchline.errors import ResourceMismatch, StoreUnavailable
-from batchline.leases.checks import check_asking, check_lease, check_most, check_provision, distinct_partitions
+from batchline.leases.checks import acquired_from, check_asking, check_lease, check_provision, distinct_partitions
 from batchline.leases.lease_manager import LeaseManager, Provisioned
 from batchline.stores.redis.connection import connect, translated, without_secrets
 from batchline.stores.sharing import FORGET_MS
@@ -73,10 +73,9 @@ class RedisLeases(LeaseManager):
         now_us: int,  # noqa: ARG002
     ) -> list[int]:
         """Lease at most so many of these partitions, tried in this order."""
-        numbers = distinct_partitions(instance, partitions)
-        check_most(most)
+        numbers = acquired_from(instance, partitions, most)
         check_lease(lease_ms)
-        if not (numbers and most):
+        if not numbers:
             return []
         taken: list[int] | None = self._call("acquire", instance, lease_ms, most, *numbers)
         if taken is None and self._provisioned:

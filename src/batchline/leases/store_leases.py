@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from batchline.core.name import check_name
 from batchline.core.partitions import Asking
-from batchline.leases.checks import check_asking, check_lease, check_most, check_provision, distinct_partitions
+from batchline.leases.checks import acquired_from, check_asking, check_lease, check_provision, distinct_partitions
 from batchline.leases.lease_manager import LeaseManager, Provisioned
 from batchline.stores.sharing import (
     acquire_partitions,
@@ -49,10 +49,9 @@ class StoreLeases(LeaseManager):
 
     def acquire(self, instance: str, partitions: Sequence[int], most: int, lease_ms: int, now_us: int) -> list[int]:
         """Lease at most so many of these partitions, tried in this order."""
-        numbers = distinct_partitions(instance, partitions)
-        check_most(most)
+        numbers = acquired_from(instance, partitions, most)
         check_lease(lease_ms)
-        if not (numbers and most):
+        if not numbers:
             return []
         return self._store.transact(
             lambda rows: acquire_partitions(rows, self.resource, instance, numbers, most, lease_ms, _ms(now_us))
