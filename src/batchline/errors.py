@@ -11,6 +11,7 @@
     │   ├── InvalidMessage        a message we cannot keep: a naive time, a body that is too large
     │   ├── InvalidOperation      an operation we cannot send: a negative cost, a capacity nobody knows
     │   ├── InvalidStore          an address that names no store
+    │   ├── InvalidPipeline       a pipeline whose description is not one: an unknown key, a part that is missing
     │   ├── MalformedItem         neither an item id nor a group with a mask
     │   └── MalformedLease        not a lease as it was given out
     ├── InvalidSnapshot       a snapshot that is damaged, or was taken under other rules
@@ -36,6 +37,10 @@
     │   ├── TooManyAttempts       its watcher allows no further one
     │   ├── BufferFull            there is no room, and one does not wait
     │   └── DispatcherStopped     it takes nothing any more; `operations` are those that were left out
+    ├── DeliveryError         raised by a sink: a parcel, or some, did not arrive
+    │   ├── Undelivered           not this time: it is sent again, later each time
+    │   ├── RefusedParcel         never: the receiver does not want it, whenever it is sent
+    │   └── PartlyDelivered       some of its measurements; the others are refused, or sent again
     ├── DeadlinePassed        what an operation died of that could not be sent in time
     ├── Throttled             raised by a callback: the receiver wants us to slow down
     ├── ImproperOrder         provision, start and stop, in another order than that
@@ -50,7 +55,7 @@ A message says what was expected and what came.
 """
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -60,6 +65,7 @@ __all__ = [
     "ChildItem",
     "DeadlinePassed",
     "Degraded",
+    "DeliveryError",
     "DispatcherStopped",
     "FanoutExists",
     "FanoutExpired",
@@ -76,6 +82,7 @@ __all__ = [
     "InvalidMessage",
     "InvalidName",
     "InvalidOperation",
+    "InvalidPipeline",
     "InvalidRules",
     "InvalidSnapshot",
     "InvalidStore",
@@ -84,7 +91,9 @@ __all__ = [
     "MalformedLease",
     "MissingExtra",
     "OperationRefused",
+    "PartlyDelivered",
     "RefusedMessage",
+    "RefusedParcel",
     "ResourceMismatch",
     "SchemaMismatch",
     "StoreError",
@@ -95,6 +104,7 @@ __all__ = [
     "TopicDeleted",
     "TopicExists",
     "TopicRefused",
+    "Undelivered",
     "UnknownFanout",
     "UnknownGroup",
     "UnknownItem",
@@ -155,6 +165,10 @@ class InvalidMessage(InvalidInput):
 
 class InvalidOperation(InvalidInput):
     """An operation cannot be sent as it is; nothing was changed."""
+
+
+class InvalidPipeline(InvalidInput):
+    """The description of a pipeline is not one; nothing was started."""
 
 
 class MalformedLease(InvalidInput):
@@ -256,6 +270,32 @@ class DispatcherStopped(OperationRefused):
         super().__init__(message)
         #: Those that were not enqueued: of many, some may have been before it was stopped.
         self.operations = list(operations)
+
+
+class DeliveryError(BatchlineError):
+    """A sink could not deliver."""
+
+
+class Undelivered(DeliveryError):
+    """The parcel did not arrive this time; it is sent again, later each time."""
+
+
+class RefusedParcel(DeliveryError):
+    """The receiver does not take the parcel, whenever it is sent; it goes to the dead letters."""
+
+
+class PartlyDelivered(DeliveryError):
+    """Some measurements of a parcel arrived: of the others it tells, by their places, why they did not."""
+
+    def __init__(self, *, refused: Mapping[int, str] | None = None, again: Mapping[int, str] | None = None):
+        #: Measurements that the receiver never takes; and those that are to be sent again.
+        self.refused, self.again = dict(refused or {}), dict(again or {})
+        parts = [
+            f"{len(some):,} {how}, the first because {next(iter(some.values()))}"
+            for some, how in ((self.refused, "refused"), (self.again, "to be sent again"))
+            if some
+        ]
+        super().__init__(f"delivered in part: {'; '.join(parts)}")
 
 
 class DeadlinePassed(BatchlineError):

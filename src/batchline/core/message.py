@@ -385,9 +385,18 @@ def made_place(id: str) -> tuple[int, int] | None:
 
 
 def bucket_of(id: str, buckets: int) -> int:
-    """The bucket of a message, by a hash that never changes; those made together share one."""
-    hashed = id[:-2] if made_place(id) is not None else id
-    return zlib.crc32(hashed.encode()) % buckets
+    """The bucket of a message, by a hash that never changes; those made together share one.
+
+    Of an id that begins with something in braces, `{order-7}paid`, only that counts: such messages share one, too.
+    """
+    return zlib.crc32(_hashed(id).encode()) % buckets
+
+
+def _hashed(id: str) -> str:
+    end = id.find("}") if id[0] == "{" else -1
+    if end > 1:
+        return id[1:end]
+    return id[:-2] if made_place(id) is not None else id
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,124 @@
+"""A parcel on its way: as it stands on the timeline, and as a sink is given it.
+
+    {"parcel": …, "publication": …, "lane": 3, "number": 17, "item": …, …}      who it is, on one line
+    [{…}, {…}, …]                                                               its measurements, JSON; or gzipped
+
+Only the line is read on the way: the measurements go through as the bytes they are.
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from batchline.core.name import check_name
+from batchline.errors import InvalidMessage, shown
+
+__all__ = ["Consignment", "message_id", "read_consignment"]
+
+#: Measurements of so many bytes are gzipped: fewer would hardly be fewer.
+GZIP_FROM: Final = 2_048
+FIRST_NUMBER: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Consignment:
+    """A parcel, where it belongs, and its measurements as JSON."""
+
+    #: The parcel's id, from its data: what a receiver tells repetitions by.
+    id: str
+    #: Under which name it was published: parcels of a publication are numbered lane by lane.
+    publication: str
+    lane: int
+    number: int
+    #: The item of the tracker that is done when it has arrived; None if nobody waits for it.
+    item: str | None
+    #: How many measurements it holds.
+    count: int
+    #: Its earliest and its latest event time, ISO 8601.
+    first_time: str
+    last_time: str
+    #: The measurements: a JSON array of objects.
+    payload: bytes
+
+    @property
+    def measurements(self) -> list[dict[str, Any]]:
+        """The measurements, read."""
+        found: list[dict[str, Any]] = json.loads(self.payload)
+        return found
+
+    def head(self) -> dict[str, Any]:
+        """All but the measurements, as plain data."""
+        return {
+            "parcel": self.id,
+            "publication": self.publication,
+            "lane": self.lane,
+            "number": self.number,
+            "item": self.item,
+            "count": self.count,
+            "first_time": self.first_time,
+            "last_time": self.last_time,
+        }
+
+    def as_body(self) -> bytes:
+        """As the body of a message."""
+        payload, head = self.payload, self.head()
+        if len(payload) >= GZIP_FROM:
+            # Without a time in it: the same parcel is the same bytes.
+            payload, head["encoding"] = gzip.compress(payload, 1, mtime=0), "gzip"
+        return _line(head) + b"\n" + payload
+
+    def as_json(self) -> bytes:
+        """As one JSON object, the measurements in it: what most receivers take."""
+        return b'%s,"measurements":%s}' % (_line(self.head())[:-1], self.payload)
+
+    def only(self, places: Collection[int]) -> "Consignment":
+        """The same parcel with some of its measurements only, by their places."""
+        kept = [one for place, one in enumerate(self.measurements) if place in places]
+        payload = json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode()
+        return replace(self, count=len(kept), payload=payload)
+
+
+def message_id(publication: str, lane: int, number: int) -> str:
+    """The id of a parcel's message: what stands in braces decides its bucket, so a lane has one consumer at a time."""
+    return f"{{{publication}/{lane}}}{number}"
+
+
+def read_consignment(body: bytes) -> Consignment:
+    """The parcel in the body of a message; raises InvalidMessage if there is none."""
+    line, found, payload = body.partition(b"\n")
+    try:
+        head = json.loads(line)
+        if not found or not isinstance(head, dict):
+            raise InvalidMessage(f"expected a parcel, a line that tells of it and its measurements, got {shown(body)}")
+        if head.get("encoding") == "gzip":
+            payload = gzip.decompress(payload)
+        return Consignment(**_checked(head), payload=payload)
+    except (ValueError, KeyError, TypeError, OSError, EOFError, zlib.error) as error:
+        raise InvalidMessage(f"expected a parcel, got {shown(body)}: {error}") from error
+
+
+def _checked(head: dict[str, Any]) -> dict[str, Any]:
+    for name in ("lane", "number", "count"):
+        if type(head[name]) is not int or head[name] < (FIRST_NUMBER if name == "number" else 0):
+            raise InvalidMessage(f"expected a parcel, its {name} is {shown(head[name])}")
+    texts = {name: check_name(f"the {name} of a parcel", head[name]) for name in ("publication", "item") if head[name]}
+    return {
+        "id": _text(head["parcel"]),
+        "publication": texts["publication"],
+        "item": texts.get("item"),
+        "first_time": _text(head["first_time"]),
+        "last_time": _text(head["last_time"]),
+    } | {name: head[name] for name in ("lane", "number", "count")}
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidMessage(f"expected a parcel, got {shown(value)} where a text belongs")
+    return value
+
+
+def _line(head: dict[str, Any]) -> bytes:
+    return json.dumps(head, separators=(",", ":"), ensure_ascii=False).encode()
