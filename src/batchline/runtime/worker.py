@@ -22,6 +22,7 @@ from batchline.core.later import Later
 from batchline.core.message import Lease, LeasedMessage, NewMessage, Outcome
 from batchline.core.name import reason_text
 from batchline.core.operation import Operation, Watcher, check_count
+from batchline.core.pipeline import RETRY
 from batchline.core.pricing import price_of
 from batchline.core.retry import RetryRules
 from batchline.errors import (
@@ -52,7 +53,6 @@ __all__ = ["Worker"]
 log = logging.getLogger("batchline")
 #: Short, for what a killed worker had in hand waits so long; it is extended as long as the worker lives.
 LEASE: Final = timedelta(seconds=30)
-RETRY: Final = RetryRules(first=timedelta(milliseconds=500), longest=timedelta(minutes=5))
 LOOK_EVERY: Final = timedelta(milliseconds=50)
 LOOK_AT_LANES_S: Final = 0.1
 #: What begins the reason of a parcel that was given back without having been sent.
