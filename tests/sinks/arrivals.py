@@ -82,6 +82,12 @@ class Arrivals:
         with self._lock:
             return [_arrival(row) for row in self._database.execute(f"SELECT {COLUMNS} FROM arrivals ORDER BY place")]
 
+    def forget(self) -> None:
+        """Be as if nothing had come."""
+        with self._lock:
+            self._database.execute("DELETE FROM arrivals")
+            self._newest.clear()
+
     def close(self) -> None:
         """Close the file."""
         self._database.close()

@@ -46,8 +46,8 @@ class Receiver:
         self._plan = Plan([])
         self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
-        #: How many requests there were, and the last of them.
-        self.requests = 0
+        #: How many connections and requests there were, and the last of these.
+        self.connections = self.requests = 0
         self.last: Request | None = None
 
     @property
@@ -63,6 +63,11 @@ class Receiver:
     def arrived(self) -> list[Arrival]:
         """What has arrived, each parcel once, in the order in which each came first."""
         return self._arrivals.all()
+
+    def forget(self) -> None:
+        """Be as if nothing had come."""
+        self._arrivals.forget()
+        self.connections = self.requests = 0
 
     def lanes(self) -> dict[Lane, list[int]]:
         """The numbers of each lane in the order in which they came first."""
@@ -101,6 +106,7 @@ class Receiver:
         task = asyncio.current_task()
         assert task is not None
         self._clients.add(task)
+        self.connections += 1
         try:
             with suppress(OSError, EOFError, asyncio.CancelledError):  # the client is gone, or the receiver goes
                 while await self._answer(await _read(reader), writer):
