@@ -5,7 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 from batchline.core.consignment import Consignment
-from batchline.errors import DeliveryError, InvalidSink, RefusedParcel, StoreError, Undelivered, did_you_mean
+from batchline.errors import (
+    DeliveryError,
+    InvalidSink,
+    InvalidStore,
+    RefusedParcel,
+    StoreError,
+    Undelivered,
+    did_you_mean,
+)
 from batchline.sinks.measurement_rows import Row, check_fields, rows_of
 from batchline.sinks.sink import Sink
 from batchline.sinks.tables.table import RefusedRows, Table
@@ -26,8 +34,11 @@ class SqlSink(Sink):
     def __init__(self, address: str, *, table: str = "measurements", fields: Mapping[str, str] | None = None):
         """The address is as that of a store; `fields` tells of columns which field of a measurement fills them."""
         self._fields = check_fields(fields or {})
-        where = _address(address)
-        self._store = find_store(where)
+        try:
+            where = _address(address)
+            self._store = find_store(where)
+        except InvalidStore as error:
+            raise InvalidSink(str(error)) from error
         try:
             self._table = _table(self._store.room)(_connections(self._store), table, where.shown)
             self._table.prepare()
