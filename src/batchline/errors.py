@@ -11,6 +11,7 @@
     │   ├── InvalidMessage        a message we cannot keep: a naive time, a body that is too large
     │   ├── InvalidOperation      an operation we cannot send: a negative cost, a capacity nobody knows
     │   ├── InvalidStore          an address that names no store
+    │   ├── InvalidSink           an address that names no sink, an option it does not have, a table it cannot fill
     │   ├── InvalidPipeline       a pipeline whose description is not one: an unknown key, a part that is missing
     │   ├── MalformedItem         neither an item id nor a group with a mask
     │   └── MalformedLease        not a lease as it was given out
@@ -39,6 +40,7 @@
     │   └── DispatcherStopped     it takes nothing any more; `operations` are those that were left out
     ├── DeliveryError         raised by a sink: a parcel, or some, did not arrive
     │   ├── Undelivered           not this time: it is sent again, later each time
+    │   │   └── SinkClosed            nor any other: nobody reads what this sink writes, so the worker stops
     │   ├── RefusedParcel         never: the receiver does not want it, whenever it is sent
     │   └── PartlyDelivered       some of its measurements; the others are refused, or sent again
     ├── DeadlinePassed        what an operation died of that could not be sent in time
@@ -84,6 +86,7 @@ __all__ = [
     "InvalidOperation",
     "InvalidPipeline",
     "InvalidRules",
+    "InvalidSink",
     "InvalidSnapshot",
     "InvalidStore",
     "InvalidTable",
@@ -96,6 +99,7 @@ __all__ = [
     "RefusedParcel",
     "ResourceMismatch",
     "SchemaMismatch",
+    "SinkClosed",
     "StoreError",
     "StoreUnavailable",
     "Throttled",
@@ -169,6 +173,10 @@ class InvalidOperation(InvalidInput):
 
 class InvalidPipeline(InvalidInput):
     """The description of a pipeline is not one; nothing was started."""
+
+
+class InvalidSink(InvalidInput):
+    """An address names no sink, or not one as its options say; nothing was opened."""
 
 
 class MalformedLease(InvalidInput):
@@ -278,6 +286,10 @@ class DeliveryError(BatchlineError):
 
 class Undelivered(DeliveryError):
     """The parcel did not arrive this time; it is sent again, later each time."""
+
+
+class SinkClosed(Undelivered):
+    """Nobody reads what the sink writes: nothing more can be delivered through it, and what it was given stays."""
 
 
 class RefusedParcel(DeliveryError):
