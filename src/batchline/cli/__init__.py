@@ -14,16 +14,19 @@ from batchline.cli import (
     load,
     migrate,
     produce,
+    run,
     sample,
     screen,
     simulate,
     tidy,
     topic,
+    work,
 )
 from batchline.errors import BatchlineError
 
 __all__ = ["app", "main"]
 
+PATH = "The path"
 TIMELINE = "The timeline"
 
 app = typer.Typer(
@@ -43,6 +46,8 @@ def _version(version: bool = typer.Option(False, "--version", help="Show the ver
         raise typer.Exit
 
 
+app.command("run", rich_help_panel=PATH)(run.run)
+app.command("work", rich_help_panel=PATH)(work.work)
 app.command("sample")(sample.sample)
 app.command("batch")(batch.batch)
 app.command("explain")(explain.explain)
