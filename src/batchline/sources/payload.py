@@ -58,7 +58,7 @@ def number_from(what: str, value: object) -> float:
         raise InvalidMeasurement(f"{what} must be a number, got {_seen(value)}")
     try:
         number = float(value)
-    except OverflowError:  # an int too large
+    except (OverflowError, ValueError):  # an int too large; a NaN that signals
         number = math.inf
     if not math.isfinite(number):
         raise InvalidMeasurement(f"{what} must be a number that 64 bits can hold, got {_seen(value)}")
