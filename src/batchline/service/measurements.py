@@ -23,7 +23,7 @@ from batchline.sources.payload import json_from
 try:
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
-    from starlette.requests import Request
+    from starlette.requests import ClientDisconnect, Request
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
@@ -43,26 +43,19 @@ MAPPING: Final = MeasurementMapping(key="key", type="type", value="value", event
 
 def measurements_app(landing: Landing | GroupCommit) -> Starlette:
     """An application that lands what is posted to it; it has no tokens, so let only those reach it who may."""
-    return Starlette(
-        routes=[measurements_route(landing)], exception_handlers={HTTPException: answer_problem, 500: answer_problem}
-    )
+    refused: tuple[Any, ...] = (HTTPException, ClientDisconnect, 500)
+    return Starlette(routes=[measurements_route(landing)], exception_handlers=dict.fromkeys(refused, answer_problem))
 
 
 def measurements_route(landing: Landing | GroupCommit) -> Route:
     """The route alone, for an application that has others."""
     group = GroupCommit(landing, now_us) if isinstance(landing, Landing) else landing
-    return Route(PATH, _Post(group), methods=["POST"])
+    return Route(PATH, _Post(group).answer, methods=["POST"])
 
 
 class _Post:
-    """The route's handler; an object, so that Starlette takes it as an ASGI application and asks it no questions."""
-
     def __init__(self, group: GroupCommit) -> None:
         self._group = group
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        response = await self.answer(Request(scope, receive))
-        await response(scope, receive, send)
 
     async def answer(self, request: Request) -> JSONResponse:
         """202 with what was accepted and what was rejected, or a Problem."""
@@ -81,14 +74,20 @@ class _Post:
 
 
 async def _body(request: Request) -> bytes:
+    length = request.headers.get("content-length", "")
+    _check_length(int(length) if length.isdecimal() else 0)
     body = bytearray()
     async for piece in request.stream():
         body += piece
-        if len(body) > LARGEST_BODY:
-            raise Problem(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected at most {LARGEST_BODY:,} bytes: send several requests"
-            )
+        _check_length(len(body))
     return bytes(body)
+
+
+def _check_length(length: int) -> None:
+    if length > LARGEST_BODY:
+        raise Problem(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected at most {LARGEST_BODY:,} bytes: send several requests"
+        )
 
 
 def _array(body: bytes) -> list[tuple[int, Any]]:

@@ -197,7 +197,6 @@ class MqttIngest:
         # Retained messages come with a new subscription only, not with each connection.
         options = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
         client.subscribe([(topic, options) for topic in self._topics])
-        self._tell(f"connected to {self._address.host}:{self._address.port}")
 
     def _disconnected(self, _client: Client, _data: Any, _flags: Any, reason: ReasonCode, _more: Any) -> None:
         with self._changed:
@@ -209,6 +208,8 @@ class MqttIngest:
         for topic, reason in zip(self._topics, reasons, strict=False):
             if reason.is_failure:
                 self._tell(f"the broker refuses the topic {topic}: {reason}")
+            else:
+                self._tell(f"subscribed to {topic} at {self._address.host}:{self._address.port}")
 
     def _unreachable(self, _client: Client, _data: Any) -> None:
         self._tell(f"no broker at {self._address.host}:{self._address.port}; trying again")
