@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from batchline.errors import BatchlineError
 from batchline.sources.landing import Landing
 from batchline.sources.measured import Arrival, Malformed, Measured
 
@@ -42,11 +41,11 @@ class GroupCommit:
     async def _land_gathered(self) -> None:
         taken, self._gathered = self._gathered, []
         arrivals = [arrival for arrival, _ in taken]
-        failure: BatchlineError | None = None
+        failure: Exception | None = None
         try:
             await asyncio.to_thread(self._landing.land, arrivals)
             self._count(arrivals)
-        except BatchlineError as error:
+        except Exception as error:  # noqa: BLE001 - the requests are told: else they would wait for ever
             failure = error
         for durable in (durable for _, durable in taken if not durable.done()):  # done: its client has gone away
             if failure is None:
