@@ -16,7 +16,7 @@ from typing import Any, Final
 from batchline.core.name import check_name
 from batchline.errors import InvalidMessage, InvalidName, shown
 
-__all__ = ["Consignment", "message_id", "read_consignment"]
+__all__ = ["Consignment", "check_head", "message_id", "read_consignment"]
 
 #: Measurements of so many bytes are gzipped: fewer would hardly be fewer.
 GZIP_FROM: Final = 2_048
@@ -97,7 +97,9 @@ def read_consignment(body: bytes) -> Consignment:
         head = json.loads(line)
         if not found or not isinstance(head, dict):
             raise InvalidMessage(f"expected a parcel, a line that tells of it and its measurements, got {shown(body)}")
-        return Consignment(**_checked(head), payload=_unpacked(payload) if head.get("encoding") == "gzip" else payload)
+        if head.get("encoding") == "gzip":
+            payload = _unpacked(payload)
+        return Consignment(**check_head(head), payload=payload)
     except (ValueError, KeyError, TypeError, OSError, EOFError, RecursionError, zlib.error, InvalidName) as error:
         raise InvalidMessage(f"expected a parcel, got {shown(body)}: {error}") from error
 
@@ -108,15 +110,16 @@ def _unpacked(payload: bytes) -> bytes:
     return gzip.decompress(payload)
 
 
-def _checked(head: dict[str, Any]) -> dict[str, Any]:
+def check_head(head: dict[str, Any]) -> dict[str, Any]:
+    """What a parcel's line says, by the names of its fields; raises InvalidMessage, or InvalidName."""
     for name, (least, most) in NUMBERS.items():
         if type(head[name]) is not int or not least <= head[name] <= most:
             raise InvalidMessage(f"expected a parcel, its {name} is {shown(head[name])}, not from {least} to {most}")
-    texts = {name: check_name(f"the {name} of a parcel", head[name]) for name in ("publication", "item") if head[name]}
+    item = head["item"]
     return {
         "id": _text(head["parcel"]),
-        "publication": texts["publication"],
-        "item": texts.get("item"),
+        "publication": check_name("the publication of a parcel", head["publication"]),
+        "item": check_name("the item of a parcel", item) if item else None,
         "first_time": _text(head["first_time"]),
         "last_time": _text(head["last_time"]),
         "reason": _text(head.get("reason", "")),
@@ -124,9 +127,9 @@ def _checked(head: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: object) -> str:
-    if not isinstance(value, str):
+    # Halves of a surrogate pair cannot be written again.
+    if not isinstance(value, str) or any("\ud800" <= one <= "\udfff" for one in value):
         raise InvalidMessage(f"expected a parcel, got {shown(value)} where a text belongs")
-    value.encode()  # halves of a surrogate pair cannot be written again
     return value
 
 
