@@ -8,11 +8,11 @@ from operator import attrgetter
 from typing import Final
 
 from batchline.core.ack import Asked, collect_items
-from batchline.core.consignment import Consignment, message_id
+from batchline.core.consignment import Consignment
 from batchline.core.fanout import Ending
-from batchline.core.message import AnyLease, CheckedMessages, Outcome
+from batchline.core.message import AnyLease, CheckedMessages, Outcome, as_lease
 from batchline.core.topic import Topic
-from batchline.stores.leasing import done_leases
+from batchline.stores.leasing import done_leases, is_active
 from batchline.stores.owning import Creation, create_messages
 from batchline.stores.rows import Rows
 from batchline.stores.topics import known_topic
@@ -66,24 +66,40 @@ def settle_deliveries(
 ) -> Settled:
     """Note that parcels have arrived: their items done, their messages gone, their lanes that much further."""
     known = known_topic(rows, topic)
-    whole = [one for one in deliveries if one.rest is None]
-    _move_lanes(rows, known, [one.parcel for one in whole])
-    endings = _finish(rows, whole, now_us, call_id)
+    before = _move_lanes(rows, known, deliveries)
+    endings = _finish(rows, [one for one in deliveries if one.rest is None], now_us, call_id)
+    left = [one for one in deliveries if _is_first(rows, one, before, now_us)]
     outcomes = done_leases(rows, [one.lease for one in deliveries], now_us // 1_000, numbers)
-    _write(rows, known, producer_group, deliveries, outcomes, now_us, numbers)
+    _write(rows, known, producer_group, left, now_us, numbers)
     return Settled(outcomes, endings)
 
 
-def _move_lanes(rows: Rows, topic: Topic, parcels: Sequence[Consignment]) -> None:
+def _move_lanes(rows: Rows, topic: Topic, deliveries: Sequence[Delivery]) -> dict[tuple[str, int], int]:
+    """Bring lanes that much further; how far they had come, for nobody else tells of them meanwhile."""
     reached: dict[str, dict[int, int]] = {}
-    for parcel in parcels:
-        lanes = reached.setdefault(parcel.publication, {})
-        lanes[parcel.lane] = max(parcel.number, lanes.get(parcel.lane, 0))
+    for one in deliveries:
+        lanes = reached.setdefault(one.parcel.publication, {})
+        number = one.parcel.number if one.rest is None else 0
+        lanes[one.parcel.lane] = max(number, lanes.get(one.parcel.lane, 0))
+    before: dict[tuple[str, int], int] = {}
     for publication, lanes in sorted(reached.items()):
         held = rows.hold_lanes(topic.number, publication, sorted(lanes))
+        before |= {(publication, row.lane): row.delivered for row in held}
         moved = [row._replace(delivered=lanes[row.lane]) for row in held if row.delivered < lanes[row.lane]]
         if moved:
             rows.write_lanes(topic.number, publication, moved)
+    return before
+
+
+def _is_first(rows: Rows, one: Delivery, before: Mapping[tuple[str, int], int], now_us: int) -> bool:
+    """Whether something is left of a parcel, and nobody has told before what became of it.
+
+    If all of it has come to an end, its lane tells, whoever has its lease. If some is to be sent again, its lease does:
+    whoever has that now sends all of it.
+    """
+    if one.rest is not None:
+        return is_active(rows, as_lease(one.lease), now_us // 1_000)
+    return one.dead is not None and before.get((one.parcel.publication, one.parcel.lane), 0) < one.parcel.number
 
 
 def _finish(rows: Rows, whole: Sequence[Delivery], now_us: int, call_id: str) -> list[Ending]:
@@ -91,8 +107,9 @@ def _finish(rows: Rows, whole: Sequence[Delivery], now_us: int, call_id: str) ->
     by_reason: dict[str | None, list[str]] = {}
     for one in whole:
         if one.parcel.item is not None:
-            reason = one.dead.reason if one.dead is not None else None
-            by_reason.setdefault(reason, []).append(one.parcel.item)
+            # What is left of a parcel bears the reason why something of it was refused before.
+            why = one.parcel.reason if one.dead is None else one.dead.reason
+            by_reason.setdefault(why or None, []).append(one.parcel.item)
     endings: list[Ending] = []
     for reason, items in by_reason.items():
         asked: list[Asked] = sorted(collect_items(items).asked, key=attrgetter("slot"))
@@ -105,23 +122,21 @@ def _write(
     rows: Rows,
     topic: Topic,
     producer_group: str,
-    deliveries: Sequence[Delivery],
-    outcomes: Sequence[Outcome],
+    left: Sequence[Delivery],
     now_us: int,
     numbers: Iterator[int],
 ) -> None:
-    """Put what is left of parcels where it belongs; not of a lease that was lost: whoever has it now will do so."""
-    ours = [one for one, outcome in zip(deliveries, outcomes, strict=True) if outcome.outcome == "done"]
-    dead = {_id(one.parcel): one.dead for one in ours if one.dead is not None}
+    """Put what is left of parcels where it belongs."""
+    dead = {one.lease.id: one.dead for one in left if one.dead is not None}
     if dead:
         name = dead_letters_of(topic.name)
         if rows.topic(name) is None:
             rows.insert_topic(Topic(name, buckets=topic.buckets))
         _create(rows, known_topic(rows, name), producer_group, dead, now_us // 1_000, now_us, numbers)
-    rests = sorted((one for one in ours if one.rest is not None), key=attrgetter("rest_at_ms"))
+    rests = sorted((one for one in left if one.rest is not None), key=attrgetter("rest_at_ms"))
     for at_ms, some in groupby(rests, attrgetter("rest_at_ms")):
-        left = {one.rest_id: one.rest for one in some if one.rest is not None}
-        _create(rows, topic, producer_group, left, at_ms, now_us, numbers)
+        again = {one.rest_id: one.rest for one in some if one.rest is not None}
+        _create(rows, topic, producer_group, again, at_ms, now_us, numbers)
 
 
 def _create(
@@ -146,7 +161,3 @@ def _create(
         left = len(taken)
         again = CheckedMessages([""] * left, [at_ms] * left, [bodies[place] for place in taken], [0] * left)
         create_messages(rows, free, owner, replace(creation, messages=again), numbers)
-
-
-def _id(parcel: Consignment) -> str:
-    return message_id(parcel.publication, parcel.lane, parcel.number)

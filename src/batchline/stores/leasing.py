@@ -31,6 +31,7 @@ __all__ = [
     "covers",
     "done_leases",
     "extend_leases",
+    "is_active",
     "lease_messages",
     "lease_one_message",
     "leased_messages",
@@ -287,6 +288,12 @@ def done_leases(rows: TimelineRows, given: Sequence[AnyLease], now_ms: int, numb
             if not alive.get(lease.bundle, 0) >> lease.place & 1:
                 outcomes[index] = Outcome(lease.id, "done")
     return outcomes
+
+
+def is_active(rows: TimelineRows, lease: Lease, now_ms: int) -> bool:
+    """Whether a lease holds; if it does, its message stays as it is until the transaction ends."""
+    (outcome,) = _Held(rows, [lease], now_ms).each("leased", lambda *_: None)
+    return outcome.outcome == "leased"
 
 
 class _Held:
