@@ -131,6 +131,13 @@ def test_the_places_of_partly_delivered_measurements_are_told(receiver: Receiver
     assert (caught.value.refused, caught.value.again) == ({1: "422: not 1"}, {2: "503: not 2"})
 
 
+def test_a_secret_that_the_receiver_quotes_is_not_told(receiver: Receiver) -> None:
+    receiver.misbehave(Fault(status=401, body="no such token: s3cret-token, Bearer s3cret-token"))
+    with pytest.raises(RefusedParcel) as caught:
+        send(receiver, parcel(), headers={"Authorization": "Bearer s3cret-token"})
+    assert str(caught.value) == "the receiver answered 401: no such token: ***, ***"
+
+
 def test_nobody_there_is_undelivered() -> None:
     with Receiver() as gone:
         pass
