@@ -4,7 +4,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,8 @@ class Arrivals:
         return int(number < newest)
 
     def _write(self, one: Arrival) -> None:
-        values = [json.dumps(value) if isinstance(value, list) else value for value in asdict(one).values()]
+        head = one.key, one.publication, one.lane, one.number
+        values = *head, json.dumps(one.measurements), one.complete, one.times, one.behind
         self._database.execute(
             f"INSERT INTO arrivals ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
             "measurements = excluded.measurements, complete = excluded.complete, times = excluded.times, "

@@ -1,6 +1,7 @@
 """A receiver in a process of its own, which can be killed at any moment and started again where it was."""
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from tests.servers.launch import hold_port
+from tests.servers.launch import die_with_keeper, hold_port
 from tests.sinks.arrivals import Arrival
 from tests.sinks.fault import Fault
 
@@ -23,7 +24,7 @@ ANSWER_S = 30
 
 
 class OwnReceiver:
-    """Start it, kill it, start it again; what has arrived stays."""
+    """Start it, kill it, start it again, from the main thread: what has arrived stays, its faults do not."""
 
     def __init__(self, port: int, state: Path):
         self.port, self._state = port, state
@@ -33,7 +34,8 @@ class OwnReceiver:
     def start(self) -> None:
         """Start it; returns when it listens."""
         words = [sys.executable, "-m", "tests.sinks.receiver", f"--port={self.port}", f"--state={self._state}"]
-        self._process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        orphaned = die_with_keeper(signal.SIGKILL)
+        self._process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=orphaned)
         assert self._process.stdout is not None
         if not self._process.stdout.readline():
             raise RuntimeError("the receiver did not start")

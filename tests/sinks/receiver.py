@@ -123,9 +123,13 @@ class Receiver:
             return True
         self.requests, self.last = self.requests + 1, request
         fault = self._plan.next()
-        body = json.loads(request.body)
-        if fault.takes:
-            self._arrivals.take(unquote(request.headers["idempotency-key"]), body, {*fault.refused, *fault.again})
+        try:
+            body = json.loads(request.body)
+            if fault.takes:
+                self._arrivals.take(unquote(request.headers["idempotency-key"]), body, {*fault.refused, *fault.again})
+        except (ValueError, KeyError, TypeError) as error:
+            writer.write(_response(400, f"no parcel: {error!r}"))
+            return True
         return await self._act(fault, _answer(fault, body), writer)
 
     async def _act(self, fault: Fault, answer: bytes, writer: asyncio.StreamWriter) -> bool:

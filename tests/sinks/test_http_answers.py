@@ -84,6 +84,13 @@ def test_207_may_name_only_some_by_their_index() -> None:
     assert (caught.value.refused, caught.value.again) == ({5: "400"}, {})
 
 
+def test_what_207_says_of_a_measurement_is_told_in_short_and_without_secrets() -> None:
+    body = json.dumps([{"index": 0, "status": 400, "error": "s3cret\n" + "x" * 1000}]).encode()
+    with pytest.raises(PartlyDelivered) as caught:
+        check_reply(Reply(207, {}, body, ("s3cret", "status")), 1)
+    assert caught.value.refused == {0: ("400: *** " + "x" * 1000)[:300]}
+
+
 @pytest.mark.parametrize("answers", [[], [{"index": 1, "status": 204}], {"results": [{"status": 200}] * 3}])
 def test_207_with_nothing_wrong_is_delivered(answers: Any) -> None:
     check_reply(said(207, answers), 3)

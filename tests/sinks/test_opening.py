@@ -1,6 +1,7 @@
 import asyncio
 import inspect
 import json
+import sys
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from batchline.errors import InvalidSink
+from batchline.errors import InvalidSink, MissingExtra
 from batchline.sinks.http import HttpSink
 from batchline.sinks.opening import open_sink
 from batchline.sinks.parcel_files import FileSink
@@ -83,6 +84,13 @@ def test_what_is_no_sink_is_refused_with_a_hint_and_without_its_secrets(
         open_sink(address, options)
     assert said in str(caught.value)
     assert "s3cret" not in str(caught.value)
+
+
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    monkeypatch.delitem(sys.modules, "batchline.sinks.http")
+    with pytest.raises(MissingExtra, match=r"pip install 'batchline\[http\]'"):
+        open_sink("https://api.example")
 
 
 def test_a_plugin_needs_nothing_but_send() -> None:

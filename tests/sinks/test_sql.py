@@ -18,10 +18,22 @@ from batchline.sinks.sql import SqlSink
 from batchline.stores.address import read_address
 from batchline.stores.connections import Connections
 from batchline.stores.opening import find_store
+from tests.servers.database import fresh_mariadb, fresh_postgresql
 from tests.sinks.parcels import measurement, parcel, parcel_of
 
 NUMBERS = itertools.count(1)
 Make = Callable[..., SqlSink]
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql", "mariadb"])
+def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A database of this file only, of each kind in turn."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path_factory.mktemp('sinks') / 'sink.db'}?synchronous=normal"
+        return
+    fresh = {"postgresql": fresh_postgresql, "mariadb": fresh_mariadb}[request.param]
+    with fresh(str(request.getfixturevalue(f"{request.param}_url"))) as url:
+        yield url
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, Literal
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from batchline.core.consignment import Consignment
 from batchline.errors import InvalidSink, MissingExtra, Undelivered, check_choice, shown
@@ -26,6 +26,8 @@ BODIES: Final = ("parcel", "measurements")
 TIMEOUT: Final = timedelta(seconds=30)
 #: An answer is not read further than this.
 LONGEST_ANSWER: Final = 4 * 1024 * 1024
+#: A shorter one is as likely a word of the answer's own.
+SHORTEST_SECRET: Final = 6
 #: What stands in a header as it is: neither spaces, which may get lost at its ends, nor what encodes the others.
 PLAIN: Final = string.punctuation.replace("%", "")
 HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -53,10 +55,12 @@ class HttpSink(Sink):
         check_choice("body", body, BODIES, InvalidSink)
         _check_timeout(timeout)
         self._where = _shown_url(url)
+        headers = checked_headers(headers or {})
         self._url, self._method, self._gzip, self._body, self._wall = url, method, gzip, body, wall
         self._timeout_s = timeout.total_seconds()
+        self._secrets = _secrets(headers, urlsplit(url).password)
         sent = {"Content-Type": "application/json"} | ({"Content-Encoding": "gzip"} if gzip else {})
-        self._client = httpx2.AsyncClient(headers=checked_headers(headers or {}) | sent, timeout=self._timeout_s)
+        self._client = httpx2.AsyncClient(headers=headers | sent, timeout=self._timeout_s)
 
     async def send(self, parcels: Sequence[Consignment]) -> None:
         """Send each parcel; returns if the receiver has taken it, and else raises why not."""
@@ -82,7 +86,7 @@ class HttpSink(Sink):
                 body += piece
                 if len(body) > LONGEST_ANSWER:
                     break
-            return Reply(answer.status_code, dict(answer.headers), body)
+            return Reply(answer.status_code, dict(answer.headers), body, self._secrets)
 
     def _content(self, parcel: Consignment) -> bytes:
         content = parcel.as_json() if self._body == "parcel" else parcel.payload
@@ -111,6 +115,13 @@ def checked_headers(headers: Mapping[Any, Any]) -> dict[str, str]:
         if not isinstance(value, str) or not HEADER_VALUE.fullmatch(value):
             raise InvalidSink(f"the value of the header {name} must be a text of visible ASCII")
     return dict(headers)
+
+
+def _secrets(headers: Mapping[str, str], password: str | None) -> tuple[str, ...]:
+    """What may be secret: the values of headers, and what follows a word such as Bearer in them."""
+    values = [word for value in headers.values() for word in (value, value.rpartition(" ")[2])]
+    found = {word for word in (*values, unquote(password or "")) if len(word) >= SHORTEST_SECRET}
+    return tuple(sorted(found, key=len, reverse=True))
 
 
 def _check_timeout(timeout: object) -> None:

@@ -30,10 +30,18 @@ class Reply:
     status: int
     headers: Mapping[str, str]
     body: bytes
+    #: What is not to be repeated: receivers quote the token that they refuse.
+    secrets: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        said = " ".join(self.body[: 4 * LONGEST].decode(errors="replace").split())[:LONGEST]
+        said = self.shown(self.body[: 4 * LONGEST].decode(errors="replace"))
         return f"{self.status}{f': {said}' if said else ''}"
+
+    def shown(self, text: str) -> str:
+        """A text of the receiver's as an error repeats it: on one line, its beginning, and without secrets."""
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return " ".join(text.split())[:LONGEST]
 
 
 def check_reply(reply: Reply, count: int, now_us: int | None = None) -> None:
@@ -90,7 +98,8 @@ def _verdicts(reply: Reply, count: int) -> dict[int, tuple[int, str]]:
     """By the place of a measurement, its status and why."""
     try:
         answers = json.loads(reply.body)
-        return _by_place(answers["results"] if isinstance(answers, dict) else answers, count)
+        found = _by_place(answers["results"] if isinstance(answers, dict) else answers, count)
+        return {place: (status, reply.shown(why)) for place, (status, why) in found.items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Undelivered(
             f"expected an answer for each measurement, [{{index, status, error}}, …], the receiver answered {reply}"
@@ -110,4 +119,4 @@ def _verdict(place: int, one: Mapping[str, Any], count: int) -> tuple[int, tuple
     if type(index) is not int or type(status) is not int or not 0 <= index < count:
         raise ValueError(f"no answer to one of {count} measurements: {one!r}"[:LONGEST])
     said = one.get("error")
-    return index, (status, f"{status}: {said}"[:LONGEST] if said else str(status))
+    return index, (status, f"{status}: {said}" if said else str(status))

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from batchline.core.name import check_name
 from batchline.errors import InvalidName, InvalidSink, StoreError, StoreUnavailable
@@ -14,7 +14,6 @@ __all__ = ["COLUMNS", "KEY", "RefusedRows", "Table"]
 COLUMNS: Final = Row._fields
 KEY: Final = ("parcel", "place")
 LONGEST: Final = 300
-T = TypeVar("T")
 
 
 class RefusedRows(Exception):
