@@ -91,7 +91,7 @@ class OwnServer:
             if process.poll() is not None:
                 break
             pause.wait(PAUSE_S)
-        raise ServerFailedError(f"{self._kind.name} did not start:\n{self._log.read_text(errors='replace')[-4000:]}")
+        raise ServerFailedError(f"{self._kind.name} did not start:\n{self.log.read_text(errors='replace')[-4000:]}")
 
     def end(self, *, kindly: bool = False) -> None:
         """End it, suddenly or as an administrator does; returns when it is gone."""
@@ -99,8 +99,15 @@ class OwnServer:
             self._process.send_signal((KINDLY if kindly else SUDDENLY)[self._kind.name])
             self._process.wait(READY_S)
 
+    def kill(self) -> None:
+        """SIGKILL, whatever it is; returns when its first process is gone."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(READY_S)
+
     @property
-    def _log(self) -> Path:
+    def log(self) -> Path:
+        """What it has said."""
         return self._home.with_suffix(".log")
 
     def _greet(self) -> bool:
@@ -111,7 +118,7 @@ class OwnServer:
 
     def _spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
         own = str(self._home)
-        with self._log.open("ab") as log:
+        with self.log.open("ab") as log:
             return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

@@ -27,13 +27,13 @@ class OwnReceiver:
     """Start it, kill it, start it again, from the main thread: what has arrived stays, its faults do not."""
 
     def __init__(self, port: int, state: Path):
-        self.port, self._state = port, state
+        self.port, self.state = port, state
         self._process: subprocess.Popen[str] | None = None
         self.url = f"http://127.0.0.1:{port}/measurements"
 
     def start(self) -> None:
         """Start it; returns when it listens."""
-        words = [sys.executable, "-m", "tests.sinks.receiver", f"--port={self.port}", f"--state={self._state}"]
+        words = [sys.executable, "-m", "tests.sinks.receiver", f"--port={self.port}", f"--state={self.state}"]
         orphaned = die_with_keeper(signal.SIGKILL)
         self._process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=orphaned)
         assert self._process.stdout is not None
