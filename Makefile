@@ -1,5 +1,5 @@
 # Every word sets up what it needs on a machine with only Python >= 3.11 and make; a second call starts at once.
-.PHONY: help run test test-full check format bench docs lock clean
+.PHONY: help run test test-full faults check format bench docs lock clean
 .DEFAULT_GOAL := help
 
 PYTHON_IN := .venv/bin/python
@@ -23,6 +23,10 @@ test: $(READY) ## all tests, on real servers that are installed if need be
 test-full: $(READY) ## the same at full size: ten times as many generated cases, longer streams, more kills
 	@sh scripts/servers.sh
 	@BATCHLINE_TEST_PROFILE=full $(PYTEST) --numprocesses 2 --dist worksteal
+
+faults: $(READY) ## the path on real servers while its parts are killed, stopped, filled and skewed (N=200 faults, SEED=1)
+	@sh scripts/servers.sh
+	@$(PYTHON_IN) -m tests.faults --faults $(or $(N),200) --seed $(or $(SEED),1)
 
 check: $(READY) ## lint, format, types, layers
 	@.venv/bin/ruff check .

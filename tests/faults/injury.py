@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["injure", "mend"]
 
-STARTS: Final = 20
+STARTS, BETWEEN_STARTS_S = 50, 0.1
 #: A share of requests, so that others get through meanwhile; and some that are for all.
 SINK_FAULTS: Final = {
     "429": [SinkFault(status=429, retry_after="1", share=0.5)],
@@ -55,6 +56,7 @@ def _kill(scene: "Scene", fault: Fault) -> None:
 def _kill_java(scene: "Scene") -> None:
     """The driver has to notice by itself: its supervisor starts it again when it has ended."""
     pid = scene.parts["driver"].pid
+    scene.expect_end("driver")
     for java in java_below(pid) if pid is not None else []:
         with suppress(ProcessLookupError):
             os.kill(java, signal.SIGKILL)
@@ -64,7 +66,7 @@ def _restart(scene: "Scene", fault: Fault) -> None:
     if fault.target in scene.servers:
         scene.servers[fault.target].end(kindly=True)
     else:
-        scene.parts[fault.target].wanted = False
+        scene.expect_end(fault.target)
         scene.parts[fault.target].signal(signal.SIGTERM)
 
 
@@ -73,22 +75,18 @@ def _start(scene: "Scene", fault: Fault) -> None:
         start_server(scene.servers[fault.target])
     elif fault.target == "receiver":
         scene.receiver.start()
-    else:
-        part = scene.parts[fault.target]
-        part.stop()
-        if fault.how != "java" or part.pid is None:
-            part.start()
+    elif not scene.parts[fault.target].wanted:
+        scene.parts[fault.target].start()
 
 
 def start_server(server: OwnServer) -> None:
     """Start it; PostgreSQL may have to wait until the last process of a killed one is gone."""
-    for attempt in range(STARTS):
-        try:
-            server.start()
-            return
-        except ServerFailedError:
-            if attempt == STARTS - 1:
-                raise
+    pause = threading.Event()
+    for _ in range(STARTS):
+        with suppress(ServerFailedError):
+            return server.start()
+        pause.wait(BETWEEN_STARTS_S)
+    return server.start()
 
 
 def _pause(scene: "Scene", fault: Fault) -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from tests.faults.evidence import Evidence, Row
@@ -127,7 +128,7 @@ RULES: Final[tuple[Callable[[Evidence], Iterable[str]], ...]] = (
 
 
 def _falls(numbers: Sequence[int]) -> Iterator[str]:
-    for before, after in zip(numbers, numbers[1:], strict=False):
+    for before, after in pairwise(numbers):
         if after < before:
             yield f"{after} after {before}"
 

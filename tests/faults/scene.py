@@ -40,7 +40,8 @@ TICK_S: Final = 0.05
 LOOK_S: Final = 0.25
 PER_SECOND: Final = 60
 #: For Spark to start on a machine that is busy, and for what is under way when all is mended.
-START_S, DRAIN_S = 90.0, 90.0
+START_S, DRAIN_S = 180.0, 180.0
+END_S: Final = 60.0
 SERVERS: Final = ("postgresql", "redis", "mosquitto")
 
 
@@ -69,6 +70,9 @@ class Scene:
         self.home, self.landing, self.out = home, disk.directory / "landing", home / "out"
         self.history: list[str] = []
         self.ended: Counter[str] = Counter()
+        self.troubles: list[str] = []
+        #: Who has to end soon, as which process, and until when.
+        self._ending: dict[str, tuple[int | None, float]] = {}
         self._pause, self._began_s = threading.Event(), elapsed_seconds()
         self._seen, self._seen_at_s, self._looked_s, self.longest_s = 0, 0.0, 0.0, 0.0
         toml = home / "pipeline.toml"
@@ -112,6 +116,10 @@ class Scene:
                 injure(self, fault)
             self._tick()
 
+    def expect_end(self, name: str) -> None:
+        """Whoever is meant was told to end, or has lost what it needs: it is started again when it has ended."""
+        self._ending[name] = (self.parts[name].pid, elapsed_seconds() + END_S)
+
     def drain(self) -> float:
         """End the device, and wait until nothing is under way; how long that took."""
         began_s = elapsed_seconds()
@@ -123,6 +131,7 @@ class Scene:
 
     def stop(self) -> None:
         """Stop all kindly, from the source on."""
+        self._ending.clear()
         for name in ("device", "ingest", "driver", *WORKERS):
             self._note(f"stop {name}")
             try:
@@ -165,6 +174,8 @@ class Scene:
 
     def _note(self, what: str) -> None:
         self.history.append(f"{self._now_s:7.2f}  {what}")
+        with (self.home / "history.txt").open("a") as history:
+            history.write(self.history[-1] + "\n")
 
     def _wait(self, trouble: str, most_s: float, done: Callable[[], bool]) -> None:
         until_s = elapsed_seconds() + most_s
@@ -178,11 +189,27 @@ class Scene:
         self._pause.wait(TICK_S)
         for name, part in self.parts.items():
             if part.has_ended:
-                self._note(f"{name} has ended by itself with {part.process.returncode if part.process else None}")
-                self.ended[name] += 1
+                self._ended(name, part)
                 part.start()
+        for name, (pid, until_s) in list(self._ending.items()):
+            if elapsed_seconds() > until_s:
+                self._hangs(name, pid)
         if elapsed_seconds() - self._looked_s > LOOK_S:
             self._look()
+
+    def _ended(self, name: str, part: Part) -> None:
+        code = part.process.returncode if part.process else None
+        as_expected = self._ending.pop(name, None) is not None
+        self._note(f"{name} has ended {'' if as_expected else 'by itself '}with {code}, and is started again")
+        self.ended[name] += not as_expected
+
+    def _hangs(self, name: str, pid: int | None) -> None:
+        del self._ending[name]
+        if self.parts[name].pid == pid:
+            self.troubles.append(f"{name} has not ended within {END_S:g} s, and should have")
+            self._note(f"{name} hangs, and is killed")
+            self.parts[name].kill()
+            self.parts[name].start()
 
     def _look(self) -> None:
         self._looked_s = elapsed_seconds()
@@ -213,18 +240,18 @@ class TroubleError(Exception):
 def play(seed: int, plan: list[Fault], home: Path) -> Outcome:
     """A run: what it left, and what was wrong with it; logs of all its processes are in `home`."""
     with scene_of(home, seed) as scene:
-        troubles, drain_s = [], 0.0
+        drain_s = 0.0
         try:
             scene.start()
             scene.play(plan)
             drain_s = scene.drain()
             scene.stop()
         except TroubleError as error:
-            troubles.append(str(error))
+            scene.troubles.append(str(error))
         scene.kill()
         evidence = scene.evidence()
         evidence.refused_on_purpose = any(fault.how == "refuse" for fault in plan)
-        return Outcome(evidence, scene.history, scene.ended, scene.longest_s, drain_s, troubles)
+        return Outcome(evidence, scene.history, scene.ended, scene.longest_s, drain_s, scene.troubles)
 
 
 @contextmanager
