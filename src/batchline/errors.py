@@ -50,6 +50,7 @@
     ├── Degraded              this broker's clock is off: it answers, and changes nothing
     ├── StoreError            what keeps state, and its troubles
     │   ├── StoreUnavailable      it does not answer; the call can be repeated, unless an estimate counts
+    │   ├── LandingUnavailable    a landing that cannot be written: full, in use; nothing has landed, try again
     │   └── SchemaMismatch        its tables are of another version than this program's
     └── MissingExtra          a part that is not installed
 
@@ -90,6 +91,7 @@ __all__ = [
     "InvalidSnapshot",
     "InvalidStore",
     "InvalidTable",
+    "LandingUnavailable",
     "MalformedItem",
     "MalformedLease",
     "MissingExtra",
@@ -343,6 +345,10 @@ class StoreError(BatchlineError):
 
 class StoreUnavailable(StoreError):
     """The store does not answer; the call can be repeated without harm, except where an estimate is counted."""
+
+
+class LandingUnavailable(StoreError):
+    """A landing cannot be written to now; nothing of the call has landed, and it can be repeated."""
 
 
 class SchemaMismatch(StoreError):

@@ -11,6 +11,7 @@ from batchline.cli import (
     demo,
     explain,
     fanout,
+    ingest,
     load,
     migrate,
     produce,
@@ -28,6 +29,7 @@ __all__ = ["app", "main"]
 
 PATH = "The path"
 TIMELINE = "The timeline"
+PATH = "The path"
 
 app = typer.Typer(
     name="batchline",
@@ -52,6 +54,7 @@ app.command("sample")(sample.sample)
 app.command("batch")(batch.batch)
 app.command("explain")(explain.explain)
 app.command("demo")(demo.demo)
+app.add_typer(ingest.app, rich_help_panel=PATH)
 app.add_typer(fanout.app)
 app.command("migrate")(migrate.migrate)
 app.command("tidy")(tidy.tidy)
