@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.servers.kinds import MariaDB, PostgreSQL, Redis
+from tests.servers.kinds import Kafka, MariaDB, PostgreSQL, Redis
 from tests.servers.launch import PREPARE_S, READY_S, common_directory, die_with_keeper, hold_port, unprivileged
 from tests.servers.server import ServerFailedError
 
@@ -44,9 +44,9 @@ class DurableMariaDB(MariaDB):
 
 
 #: PostgreSQL's immediate shutdown: its backends end in the midst of what they do, and nothing is tidied up.
-SUDDENLY = {"postgresql": signal.SIGQUIT, "mariadb": signal.SIGKILL, "redis": signal.SIGKILL}
+SUDDENLY = {"postgresql": signal.SIGQUIT, "mariadb": signal.SIGKILL, "redis": signal.SIGKILL, "kafka": signal.SIGKILL}
 #: Clients are told that it is over.
-KINDLY = {"postgresql": signal.SIGINT, "mariadb": signal.SIGTERM, "redis": signal.SIGTERM}
+KINDLY = {"postgresql": signal.SIGINT, "mariadb": signal.SIGTERM, "redis": signal.SIGTERM, "kafka": signal.SIGTERM}
 
 
 class OwnServer:
@@ -116,6 +116,7 @@ def own_server(name: str) -> Iterator[OwnServer]:
         "postgresql": DurablePostgreSQL,
         "mariadb": DurableMariaDB,
         "redis": Redis,
+        "kafka": Kafka,
     }
     kind = kinds[name]()
     with hold_port() as held, tempfile.TemporaryDirectory(dir=common_directory(), prefix="batchline-own-") as directory:
