@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,11 +19,11 @@ __all__ = ["new_topic", "put_records", "records_of"]
 PATIENCE_S = 60.0
 
 
-def new_topic(url: str, partitions: int = 1, **config: str) -> str:
+def new_topic(url: str, partitions: int = 1, config: dict[str, str] | None = None) -> str:
     """Make a topic that no other test uses, and return its name."""
     name = f"test-{uuid.uuid4().hex}"
     admin = AdminClient({"bootstrap.servers": urlsplit(url).netloc})
-    for made in admin.create_topics([NewTopic(name, partitions, 1, config=config)]).values():
+    for made in admin.create_topics([NewTopic(name, partitions, 1, config=config or {})]).values():
         made.result(PATIENCE_S)
     return name
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from batchline.core.ack import AckOutcome
     from batchline.spark.following import Each, Following
+    from batchline.spark.kafka import KafkaReading
     from batchline.stores import Store
 
 __all__ = [
@@ -23,7 +24,9 @@ __all__ = [
     "collect_batches",
     "done",
     "follow",
+    "kafka_packages",
     "pack_parcels",
+    "read_kafka",
     "register",
     "release",
     "session",
@@ -138,6 +141,36 @@ def follow(
     following = Following(df, rules, names, Pace(skew, idle, clock, partition), each, checkpoint, lanes, packer)
     following.start(EVERY_SECOND if trigger is None else trigger)
     return following
+
+
+def read_kafka(
+    spark: "SparkSession",
+    address: str,
+    *,
+    stream: bool = False,
+    key: str | None = None,
+    type: str = "type",
+    event_time: str = "event_time",
+    others: str = "value double",
+    times: str = "append",
+    options: Mapping[str, Any] | None = None,
+) -> "KafkaReading":
+    """The records of a Kafka topic, `kafka://host:9092/topic`: `measurements`, and apart what is `malformed`.
+
+    The key is the record's, or a field of its JSON; receive time is when the broker was given it. Give the rows on with
+    `order=["offset"]`, and to `follow` with `partition="partition"`.
+    """
+    from batchline.spark.kafka import KafkaFields, kafka_frames
+
+    fields = KafkaFields(key, type, event_time, others)
+    return kafka_frames(spark, address, fields, options or {}, stream=stream, times=times)
+
+
+def kafka_packages(version: str | None = None) -> str:
+    """What `spark.jars.packages` must name for Spark to read from Kafka; of Spark's own version unless you say so."""
+    from batchline.spark.kafka import kafka_packages
+
+    return kafka_packages(version)
 
 
 def ack(
