@@ -96,6 +96,13 @@ def kafka_url() -> str:
 
 
 @pytest.fixture(scope="session")
+def own_kafka() -> Iterator[OwnServer]:
+    """A Kafka broker that a test may end, if it starts it again."""
+    with own_server_of("kafka") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def spark_cluster_url() -> str:
     """The master of a Spark cluster with two workers of one core and 1 GB each, which read the tests' own files."""
     return address_of("spark_cluster")

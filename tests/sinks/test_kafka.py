@@ -13,12 +13,9 @@ from batchline.core.consignment import Consignment
 from batchline.core.kafka_address import KafkaAddress, kafka_address
 from batchline.errors import BatchlineError, InvalidInput, RefusedParcel, Throttled, Undelivered
 from batchline.sinks.kafka import KafkaSink
-from tests.conftest import own_server_of
 from tests.servers.topics import new_topic, records_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from confluent_kafka import Message
 
     from tests.servers.own import OwnServer
@@ -86,12 +83,6 @@ def test_a_measurement_without_a_key_refuses_its_parcel(kafka_url: str) -> None:
     assert answer is not None
     assert isinstance(answer["P0-1"], RefusedParcel)
     assert "measurement 0 of the parcel has no text 'device'" in str(answer["P0-1"])
-
-
-@pytest.fixture(scope="module")
-def own_kafka() -> Iterator[OwnServer]:
-    with own_server_of("kafka") as server:
-        yield server
 
 
 def test_while_the_broker_is_away_parcels_are_undelivered_and_when_it_is_back_they_arrive(own_kafka: OwnServer) -> None:

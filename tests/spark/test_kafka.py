@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
+import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
-from batchline import BatchRules, Measurement
+from batchline import BatchRules, Consumer, Measurement
 from batchline.core.moment import moment_of, us_of
 from batchline.errors import InvalidInput
 from batchline.runtime.clock import now_us
 from batchline.spark import assign_batches, follow, kafka_packages, read_kafka
-from tests.conftest import own_server_of
+from tests.servers.server import REPOSITORY
 from tests.servers.topics import new_topic, put_records, records_of
 from tests.spark.streams import by_library, end_of, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
     from subprocess import CompletedProcess
 
@@ -29,14 +31,8 @@ if TYPE_CHECKING:
     from tests.servers.own import OwnServer
 
 RULES = BatchRules(timedelta(milliseconds=50), timedelta(milliseconds=300), timedelta(milliseconds=100))
-FIELDS = {"type": "what", "event_time": "time", "others": "number long"}
+FIELDS: dict[str, Any] = {"type": "what", "event_time": "time", "others": "number long"}
 PARTITIONS = 2
-
-
-@pytest.fixture(scope="module")
-def own_kafka() -> Iterator[OwnServer]:
-    with own_server_of("kafka") as server:
-        yield server
 
 
 def put_some(url: str, topic: str, numbers: range) -> None:
@@ -165,6 +161,60 @@ def test_what_cannot_be_read_is_answered_before_anything_runs(
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
         read_kafka(spark, "kafka://localhost:9092/topic", **options)
+
+
+def blocks_of(page: str, **replaced: str) -> list[str]:
+    """What a page shows, on our servers and in our directory."""
+    text = (REPOSITORY / "docs/howto" / page).read_text()
+    for shown_there, here in replaced.items():
+        text = text.replace(shown_there, here)
+    return re.findall(r"^```py\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+async def consume(consumer: Consumer, count: int) -> None:
+    """Until so many messages are done."""
+    running = asyncio.ensure_future(consumer.run())
+    while consumer.outcomes["done"] < count:
+        await asyncio.sleep(0.01)
+    consumer.stop()
+    await running
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_page_about_a_timeline_between_two_topics_holds_records_until_their_moments(
+    kafka_url: str, tmp_path: Path
+) -> None:
+    before, after = new_topic(kafka_url), new_topic(kafka_url)
+    baskets = [{"basket": 1}, {"basket": 2, "remind_at": "2026-01-01T08:00:00Z"}, {"remind_at": "9000-01-01T00:00:00Z"}]
+    put_records(kafka_url, before, [(b"ada", json.dumps(basket).encode()) for basket in baskets])
+    here = {
+        "localhost:9092": kafka_url.removeprefix("kafka://"),
+        '"baskets"': f'"{before}"',
+        '"reminders"': f'"{after}"',
+        "held.db": f"{tmp_path}/held.db",
+        "held-checkpoint": f"{tmp_path}/checkpoint",
+    }
+    page: dict[str, Any] = {}
+    for block in blocks_of("kafka-time-buffer.md", **here):
+        exec(compile(block, "kafka-time-buffer.md", "exec"), page)  # noqa: S102 - our own page
+    asyncio.run(asyncio.wait_for(consume(page["consumer"], 1), 60))
+    (record,) = records_of(kafka_url, after)
+    assert (record.key(), json.loads(record.value() or b"")) == (b"ada", baskets[1])
+    assert record.headers() == [("id", f"{before}/0/1".encode())]
+    assert page["timeline"].count("baskets held").waiting == 2
+    page.clear()  # its functions know it: the producer would wait for the garbage collector
+
+
+def test_the_page_about_kafka_reads_a_topic(spark: SparkSession, kafka_url: str) -> None:
+    topic = new_topic(kafka_url)
+    put_records(kafka_url, topic, [(b"A", json.dumps(GOOD).encode())])
+    here = {"kafka://localhost:9092": kafka_url, "/readings": f"/{topic}"}
+    reading, _, writing = blocks_of("read-kafka.md", **here)
+    page: dict[str, Any] = {}
+    for block in (reading, writing):
+        exec(compile(block, "read-kafka.md", "exec"), page)  # noqa: S102 - our own page
+    assert page["readings"].count() == 1
+    assert "verdict" in page["batched"].columns
 
 
 WITHOUT_CONNECTOR = """
