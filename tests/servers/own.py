@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from tests.servers.kinds import MariaDB, Mosquitto, PostgreSQL, Redis
+from tests.servers.kinds import Kafka, MariaDB, Mosquitto, PostgreSQL, Redis
 from tests.servers.launch import PREPARE_S, READY_S, common_directory, die_with_keeper, hold_port, unprivileged
 from tests.servers.server import ServerFailedError
 
@@ -60,9 +60,10 @@ SUDDENLY = {
     "mariadb": signal.SIGKILL,
     "redis": signal.SIGKILL,
     "mosquitto": signal.SIGKILL,
+    "kafka": signal.SIGKILL,
 }
 #: Clients are told that it is over.
-KINDLY = {"postgresql": signal.SIGINT, "mariadb": signal.SIGTERM, "redis": signal.SIGTERM, "mosquitto": signal.SIGTERM}
+KINDLY = dict.fromkeys(SUDDENLY, signal.SIGTERM) | {"postgresql": signal.SIGINT}
 
 
 class OwnServer:
@@ -133,6 +134,7 @@ def own_server(name: str) -> Iterator[OwnServer]:
         "mariadb": DurableMariaDB,
         "mosquitto": DurableMosquitto,
         "redis": Redis,
+        "kafka": Kafka,
     }
     kind = kinds[name]()
     with hold_port() as held, tempfile.TemporaryDirectory(dir=common_directory(), prefix="batchline-own-") as directory:
