@@ -4,8 +4,11 @@
 set -eu
 umask 022 # the servers run as an unprivileged user, who must be able to read what is installed
 cd "$(dirname "$0")/.."
+python=.venv/bin/python
 source=tests/servers/azurite
 azurite=build/azurite
+jars=tests/servers/kafka
+kafka=build/kafka
 log=build/servers.log
 policy=/usr/sbin/policy-rc.d
 say() { printf '%s\n' "$*" >&2; }
@@ -17,6 +20,8 @@ have() { command -v "$1" >/dev/null || ls /usr/lib/postgresql/*/bin/"$1" >/dev/n
 azurite_ready() {
     [ -f "$azurite/node_modules/azurite/dist/src/blob/main.js" ] && cmp -s "$source/package-lock.json" "$azurite/.installed"
 }
+
+kafka_ready() { cmp -s "$jars/jars.sha256" "$kafka/.installed"; }
 
 # Prints program:package for each program that is not there.
 missing_programs() {
@@ -93,18 +98,45 @@ install_azurite() {
     fi
 }
 
+# Puts the jars of one configuration of ivy.xml into a directory of its name.
+ivy() {
+    "$java" -Dbatchline.cache="$PWD/$kafka/cache" -cp "$ivy_path" org.apache.ivy.Main -warn \
+        -settings "$jars/ivysettings.xml" -ivy "$jars/ivy.xml" -confs "$1" \
+        -retrieve "$PWD/$kafka/$1/[artifact]-[revision].[ext]" -sync
+}
+
+fetch_jars() {
+    java=$("$python" -c 'import os; from batchline.spark.java import java_home; print(java_home(os.environ) / "bin/java")')
+    ivy_path=$("$python" -c 'import os, pyspark; print(os.path.join(os.path.dirname(pyspark.__file__), "jars", "*"))')
+    ivy connector && ivy broker && (cd "$kafka" && sha256sum --check --strict --quiet) <"$jars/jars.sha256"
+}
+
+install_kafka() {
+    say "installing the jars of Kafka and of its connector for Spark into $kafka"
+    rm -rf "$kafka"
+    mkdir -p "$kafka"
+    if (fetch_jars) >>"$log" 2>&1 </dev/null; then
+        cp "$jars/jars.sha256" "$kafka/.installed"
+    else
+        tail -n 20 "$log" >&2
+        say "the jars could not be fetched from Maven Central, or are not those of $jars/jars.sha256: see $log"
+    fi
+    rm -rf "$kafka/cache"
+}
+
 # Says what is still missing, and how to get it. Tests of missing servers are skipped, but never in CI.
 report() {
     for pair in $(missing_programs); do say "missing: ${pair%%:*} (Debian package ${pair##*:})"; done
     packages=$(missing_packages)
     [ -z "$packages" ] || say "install with: apt-get install --no-install-recommends $packages"
     azurite_ready || say "missing: Azurite (from npm); install with: scripts/servers.sh"
+    kafka_ready || say "missing: Kafka and its connector (from Maven Central); install with: scripts/servers.sh"
     [ "${CI:-}" != true ] || exit 1
     say "tests that need these servers will be skipped"
     exit 0
 }
 
-all_there() { [ -z "$(missing_programs)" ] && azurite_ready; }
+all_there() { [ -z "$(missing_programs)" ] && azurite_ready && kafka_ready; }
 
 if all_there; then exit 0; fi
 mkdir -p build
@@ -113,4 +145,5 @@ packages=$(missing_packages)
 # shellcheck disable=SC2086 # a list of words
 if [ -n "$packages" ] && have apt-get && become_root; then install_packages $packages; fi
 if ! azurite_ready && have npm; then install_azurite; fi
+if ! kafka_ready && [ -x "$python" ]; then install_kafka; fi
 all_there || report

@@ -90,6 +90,19 @@ def azurite_url() -> str:
 
 
 @pytest.fixture(scope="session")
+def kafka_url() -> str:
+    """A Kafka broker that all tests share, `kafka://host:port`: use topics that no other test uses."""
+    return address_of("kafka")
+
+
+@pytest.fixture(scope="session")
+def own_kafka() -> Iterator[OwnServer]:
+    """A Kafka broker that a test may end, if it starts it again."""
+    with own_server_of("kafka") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def spark_cluster_url() -> str:
     """The master of a Spark cluster with two workers of one core and 1 GB each, which read the tests' own files."""
     return address_of("spark_cluster")

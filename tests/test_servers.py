@@ -34,6 +34,7 @@ PROCESSES = {
     "redis": "redis-server",
     "mosquitto": "mosquitto",
     "azurite": "node",
+    "kafka": "java",
 }
 all_servers = pytest.mark.usefixtures(*(f"{name}_url" for name in PROCESSES))
 PATIENCE_S = 60.0
@@ -131,12 +132,23 @@ def test_azurite_lets_one_at_a_time_lease_a_blob(azurite_url: str) -> None:
         blob.acquire_lease(15).release()
 
 
+def test_kafka_keeps_a_record_and_the_moment_it_came(kafka_url: str) -> None:
+    from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
+
+    from tests.servers.topics import new_topic, put_records, records_of
+
+    topic = new_topic(kafka_url)
+    put_records(kafka_url, topic, [(b"reading", b"42")])
+    (record,) = records_of(kafka_url, topic)
+    assert (record.key(), record.value(), record.timestamp()[0]) == (b"reading", b"42", TIMESTAMP_LOG_APPEND_TIME)
+
+
 @all_servers
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
 def test_no_server_runs_as_root() -> None:
     users = {command(pid): Path(f"/proc/{pid}").stat().st_uid for pid in children(keeper_pid())}
-    # Azurite is part of the checkout, and root's where nobody else may look into that.
-    checked = set(PROCESSES.values()) - (set() if reachable(REPOSITORY / "build") else {"node"})
+    # Azurite and Kafka are part of the checkout, and root's where nobody else may look into that.
+    checked = set(PROCESSES.values()) - (set() if reachable(REPOSITORY / "build") else {"node", "java"})
     assert {name for name in checked if users[name] == 0} == set()
 
 

@@ -10,7 +10,7 @@ publishes and a worker that delivers, joined by nothing but the store: kill eith
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
@@ -23,7 +23,7 @@ from batchline.core.fanout import FanoutStatus
 from batchline.core.on_complete import OnComplete
 from batchline.core.pipeline import Pipeline
 from batchline.core.watch import Watch, unwatched
-from batchline.errors import InvalidCheckpoint, InvalidInput
+from batchline.errors import InvalidCheckpoint
 from batchline.leases import open_leases
 from batchline.runtime.limiter import Limiter
 from batchline.runtime.provisioned_resource import ProvisionedResource
@@ -37,7 +37,7 @@ from batchline.sinks.opening import open_sink
 from batchline.stores import Store, open_store
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from batchline.spark.pipeline_stream import PipelineStream
     from batchline.spark.publishing import Opening
@@ -122,7 +122,7 @@ def _batch_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch) -> tupl
     due = Due(publication.at, publication.delay // timedelta(microseconds=1))
     fanout = f"{pipeline.name}-{run}"
     with watched(spark, watch, ["packing", "publishing"]):
-        fields = _fields(pipeline, batched)
+        fields = _fields(pipeline, batched.columns)
         published = publish_frame(
             parcels, publication.store, publication.topic, fanout, due, _opening(pipeline, labels), fields
         )
@@ -213,19 +213,13 @@ def _opened(pipeline: Pipeline) -> Iterator[tuple[Store, Working]]:
 
 def stream_of(pipeline: Pipeline, spark: "SparkSession") -> "PipelineStream":
     """The stream of a pipeline's source, through batches and parcels onto the timeline; not started."""
-    from batchline.spark.following import Pace
-    from batchline.spark.landing import FILE, ROW, new_files
+    from batchline.spark.pipeline_source import pipeline_source
     from batchline.spark.pipeline_stream import PipelineStream
     from batchline.spark.publishing import Due, Publishing
-    from batchline.spark.running import checked_columns, names_for
-    from batchline.spark.stream_columns import columns_of, note_columns
 
-    source, publication, out = pipeline.source, pipeline.publish, Path(pipeline.out)
-    checkpoint, path = str(out / ".checkpoint"), Path(source.directory)
-    if not path.is_dir():
-        raise InvalidInput(f"a stream of files needs a directory to follow, got {path}")
-    columns = columns_of(spark, path, source.columns, checkpoint)
-    checked_columns(columns, pipeline.batch, source.order)
+    publication, out = pipeline.publish, Path(pipeline.out)
+    checkpoint = str(out / ".checkpoint")
+    source = pipeline_source(spark, pipeline, checkpoint)
     publishing = Publishing(
         publication.store,
         publication.topic,
@@ -234,15 +228,12 @@ def stream_of(pipeline: Pipeline, spark: "SparkSession") -> "PipelineStream":
         period=publication.period,
         due=Due(publication.at, publication.delay // timedelta(microseconds=1)),
         opening=_opening(pipeline, _labels(pipeline)),
-        fields={name: name for name in columns.names if name not in publication.without} | {"batch_id": "batch_id"},
+        fields=_fields(pipeline, [*source.columns.names, "batch_id"]),
     )
     stream = PipelineStream(
-        new_files(spark, path, source.columns, columns, out / "malformed"),
-        columns,
-        names_for(columns, source.order, (FILE, ROW)),
+        source,
         pipeline.batch,
         pipeline.pack,
-        Pace(source.skew, clock=source.clock),
         publishing,
         out,
         checkpoint,
@@ -251,7 +242,6 @@ def stream_of(pipeline: Pipeline, spark: "SparkSession") -> "PipelineStream":
     )
     if stream.is_finished:
         raise InvalidCheckpoint(f"the stream in {checkpoint} has ended: start anew with another out")
-    note_columns(stream.following.state, columns)
     return stream
 
 
@@ -267,8 +257,9 @@ def _labels(pipeline: Pipeline) -> dict[str, str]:
     return {"pipeline": pipeline.name}
 
 
-def _fields(pipeline: Pipeline, batched: "DataFrame") -> dict[str, str]:
-    return {name: name for name in batched.columns if name not in pipeline.publish.without}
+def _fields(pipeline: Pipeline, columns: Iterable[str]) -> dict[str, str]:
+    """What is sent of a measurement."""
+    return {name: name for name in columns if name not in pipeline.publish.without}
 
 
 def _run_of(pipeline: Pipeline, path: Path) -> str:

@@ -42,7 +42,7 @@ PER_SECOND: Final = 60
 #: For Spark to start on a machine that is busy, and for what is under way when all is mended.
 START_S, DRAIN_S = 180.0, 180.0
 END_S: Final = 60.0
-SERVERS: Final = ("postgresql", "redis", "mosquitto")
+SERVERS: Final = {"postgresql": "postgresql", "redis": "durable_redis", "mosquitto": "mosquitto"}
 
 
 @dataclass(slots=True)
@@ -258,7 +258,7 @@ def play(seed: int, plan: list[Fault], home: Path) -> Outcome:
 def scene_of(home: Path, seed: int) -> Iterator[Scene]:
     """Servers, a receiver and a disk of its own."""
     with ExitStack() as stack:
-        servers = {name: stack.enter_context(own_server(name)) for name in SERVERS}
+        servers = {name: stack.enter_context(own_server(kind)) for name, kind in SERVERS.items()}
         receiver = stack.enter_context(own_receiver())
         scene = Scene(home, servers, receiver, stack.enter_context(small_disk(home / "disk")), seed)
         stack.callback(scene.keep_logs)

@@ -156,6 +156,77 @@ class Azurite(Server):
         return f"DefaultEndpointsProtocol=http;{account};BlobEndpoint={endpoint};"
 
 
+class Kafka(Server):
+    """A Kafka broker that is its own controller; times are those at which it was given a record."""
+
+    name = "kafka"
+    programs: ClassVar = {}
+    # A request for metadata (version 4, correlation id 0, no client id) of no topic, and an answer with one broker.
+    hello = struct.pack("!ihhihi?", 15, 3, 4, 0, -1, 0, False)
+    welcome = re.compile(rb".{4}\0{8}\0\0\0\x01", re.DOTALL)
+    stop_signal = signal.SIGKILL  # kindly takes seconds
+    jars = REPOSITORY / "build/kafka/broker"
+    #: Compiled quickly rather than well, and small.
+    java_options: ClassVar = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+    settings: ClassVar = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listener.security.protocol.map": "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "BROKER",
+        "controller.listener.names": "CONTROLLER",
+        "log.message.timestamp.type": "LogAppendTime",
+        "auto.create.topics.enable": "false",
+        "group.initial.rebalance.delay.ms": "0",
+        "log.cleaner.enable": "false",
+        "num.io.threads": "2",
+        "num.network.threads": "1",
+        # One that was killed may come back when the controller has missed it for so long.
+        "broker.session.timeout.ms": "1000",
+        "broker.heartbeat.interval.ms": "200",
+        **{f"{topic}.num.partitions": "1" for topic in ("offsets.topic", "transaction.state.log")},
+        **{f"{topic}.replication.factor": "1" for topic in ("offsets.topic", "transaction.state.log")},
+        "transaction.state.log.min.isr": "1",
+    }
+
+    def files(self) -> list[Path]:
+        """Return the jars, which come from Maven Central, and Java."""
+        jars = sorted(self.jars.glob("*.jar"))
+        if not (self.jars.parent / ".installed").exists():
+            raise ProgramMissingError("kafka is not installed in build/kafka: run scripts/servers.sh")
+        return [*jars, self._java()]
+
+    def prepare(self, home: Path) -> Sequence[str]:
+        """Give the data directory its identity; which port it will be is not known yet, and of no matter."""
+        cluster = base64.urlsafe_b64encode(b"batchline-tests!").decode().rstrip("=")
+        return [*self._run("kafka.tools.StorageTool"), "format", "-t", cluster, "-c", self._configured(home, 9092)]
+
+    def command(self, home: Path, port: int) -> Sequence[str]:
+        """Write the configuration, which knows the port, and listen on it; the controller on another address."""
+        return [*self._run("kafka.Kafka"), self._configured(home, port)]
+
+    def url(self, port: int) -> str:
+        """Return the address without a topic."""
+        return f"kafka://127.0.0.1:{port}"
+
+    def _java(self) -> Path:
+        return java_home(os.environ) / "bin" / "java"
+
+    def _run(self, main: str) -> list[str]:
+        return [str(self._java()), *self.java_options, "-cp", f"{self.jars}/*", main]
+
+    def _configured(self, home: Path, port: int) -> str:
+        # Kafka wants another port although the address is another, of which nobody else uses any.
+        broker, controller = f"127.0.0.1:{port}", f"127.0.0.2:{port ^ 1}"
+        addresses = {
+            "listeners": f"BROKER://{broker},CONTROLLER://{controller}",
+            "controller.quorum.voters": f"1@{controller}",
+            "log.dirs": str(home / "data"),
+        }
+        configuration = home / "server.properties"
+        configuration.write_text("".join(f"{name}={value}\n" for name, value in (self.settings | addresses).items()))
+        return str(configuration)
+
+
 class SparkCluster(Server):
     """A Spark master and two workers of one core each, as processes of their own; see `spark_cluster`."""
 
@@ -183,5 +254,5 @@ class SparkCluster(Server):
         return f"spark://127.0.0.2:{port}"
 
 
-ALL = (PostgreSQL(), MariaDB(), Redis(), Mosquitto(), Azurite(), SparkCluster())
+ALL = (PostgreSQL(), MariaDB(), Redis(), Mosquitto(), Azurite(), Kafka(), SparkCluster())
 KINDS: dict[str, Server] = {kind.name: kind for kind in ALL}

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from tests.servers.kinds import MariaDB, Mosquitto, PostgreSQL, Redis
+from tests.servers.kinds import Kafka, MariaDB, Mosquitto, PostgreSQL, Redis
 from tests.servers.launch import PREPARE_S, READY_S, common_directory, die_with_keeper, hold_port, unprivileged
 from tests.servers.server import ServerFailedError
 
@@ -54,15 +54,24 @@ class DurableMosquitto(Mosquitto):
     )
 
 
+class DurableRedis(Redis):
+    """One that has written what it has answered; as the other tests have it, it forgets all when it is ended."""
+
+    def command(self, home: Path, port: int) -> Sequence[str]:
+        """As without, but with a log."""
+        return [*super().command(home, port), "--appendonly", "yes"]
+
+
 #: PostgreSQL's immediate shutdown: its backends end in the midst of what they do, and nothing is tidied up.
 SUDDENLY = {
     "postgresql": signal.SIGQUIT,
     "mariadb": signal.SIGKILL,
     "redis": signal.SIGKILL,
     "mosquitto": signal.SIGKILL,
+    "kafka": signal.SIGKILL,
 }
 #: Clients are told that it is over.
-KINDLY = {"postgresql": signal.SIGINT, "mariadb": signal.SIGTERM, "redis": signal.SIGTERM, "mosquitto": signal.SIGTERM}
+KINDLY = dict.fromkeys(SUDDENLY, signal.SIGTERM) | {"postgresql": signal.SIGINT}
 
 
 class OwnServer:
@@ -140,6 +149,7 @@ def own_server(name: str) -> Iterator[OwnServer]:
         "mariadb": DurableMariaDB,
         "mosquitto": DurableMosquitto,
         "redis": Redis,
+        "kafka": Kafka,
     }
     kind = kinds[name]()
     with hold_port() as held, tempfile.TemporaryDirectory(dir=common_directory(), prefix="batchline-own-") as directory:

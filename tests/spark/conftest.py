@@ -31,6 +31,8 @@ SMALL: dict[str, str | int] = {
     "spark.sql.shuffle.partitions": 3,
     # Functions of test modules are found by the Python workers.
     "spark.executorEnv.PYTHONPATH": str(REPOSITORY),
+    # Kafka's connector, where it is installed.
+    "spark.jars": ",".join(map(str, sorted((REPOSITORY / "build/kafka/connector").glob("*.jar")))),
 }
 
 

@@ -13,7 +13,7 @@ from batchline.core.consignment import Consignment, read_consignment
 from batchline.core.moment import moment_of
 from batchline.errors import InvalidInput, InvalidTable
 from batchline.spark import assign_batches, follow, pack_parcels, publish
-from batchline.spark.publishing import Published, Publishing
+from batchline.spark.publishing import Published, Publishing, PublishTask, _Block
 from batchline.spark.running import translated
 from tests.columnar.test_agreement import table_of
 from tests.spark.streams import RULES, arriving, cuts_of, end_of, land, landing, stream
@@ -21,6 +21,7 @@ from tests.spark.test_following import ONCE
 from tests.spark.test_parcels import LANES, by_library
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -42,6 +43,14 @@ def parcels_of(spark: SparkSession, pack: PackRules = PACK) -> DataFrame:
     return pack_parcels(batched, pack, size="size", lanes=LANES)
 
 
+@pytest.fixture(scope="module")
+def parcels(spark: SparkSession) -> Iterator[DataFrame]:
+    """Made once: several tests publish them."""
+    kept = parcels_of(spark).persist()
+    yield kept
+    kept.unpersist()
+
+
 def on_topic(store: Store, topic: str = "parcels") -> list[Consignment]:
     found = Timeline(store).lease(topic, "test", limit=10_000)
     return sorted((read_consignment(one.body) for one in found), key=lambda one: (one.lane, one.number))
@@ -57,10 +66,9 @@ def expected(pack: PackRules = PACK) -> list[tuple[Any, ...]]:
     return [(*row[:4], row[-1]) for row in by_library(RULES[0], pack, MESSAGES)]
 
 
-def test_a_batch_is_published_once_as_the_library_packs_it(spark: SparkSession, url: str) -> None:
+def test_a_batch_is_published_once_as_the_library_packs_it(parcels: DataFrame, url: str) -> None:
     with open_store(url) as store:
         Timeline(store).create_topic("completed")
-    parcels = parcels_of(spark)
     first = publish(parcels, url, fanout="import", labels={"of": "test"}, on_complete=OnComplete("completed"))
     again = publish(parcels, url, fanout="import", labels={"of": "test"}, on_complete=OnComplete("completed"))
     wanted = expected()
@@ -77,20 +85,20 @@ def test_a_batch_is_published_once_as_the_library_packs_it(spark: SparkSession, 
         assert on_topic(store) == []
 
 
-def test_other_parcels_under_the_same_name_are_refused(spark: SparkSession, url: str) -> None:
-    publish(parcels_of(spark), url, fanout="import")
+def test_other_parcels_under_the_same_name_are_refused(spark: SparkSession, parcels: DataFrame, url: str) -> None:
+    publish(parcels, url, fanout="import")
     with pytest.raises(InvalidTable, match="other parcels were published as"), translated():
         publish(parcels_of(spark, PackRules(max_items=9)), url, fanout="import")
     with pytest.raises(InvalidTable, match="do not follow those before"), translated():
-        publish(parcels_of(spark).where("parcel_number > 1"), url, fanout="other")
+        publish(parcels.where("parcel_number > 1"), url, fanout="other")
     with open_store(url) as store:
         assert shown(on_topic(store)) == expected()
 
 
-def test_measurements_have_the_fields_that_were_asked_for_and_times_in_utc(spark: SparkSession, url: str) -> None:
+def test_measurements_have_the_fields_that_were_asked_for_and_times_in_utc(parcels: DataFrame, url: str) -> None:
     fields = {"device": "key", "t": "event_time", "n": "number"}
-    publish(parcels_of(spark), url, topic="small", fanout="import", fields=fields)
-    publish(parcels_of(spark), url, topic="later", fanout="later", at="last_time", delay=timedelta(days=3_650))
+    publish(parcels, url, topic="small", fanout="import", fields=fields)
+    publish(parcels, url, topic="later", fanout="later", delay=timedelta(days=1))
     with open_store(url) as store:
         (parcel, *_) = on_topic(store, "small")
         number = parcel.measurements[0]["n"]
@@ -98,6 +106,12 @@ def test_measurements_have_the_fields_that_were_asked_for_and_times_in_utc(spark
         moment = moment_of(message.event_us).isoformat(timespec="microseconds").replace("+00:00", "Z")
         assert parcel.measurements[0] == {"device": message.key, "t": moment, "n": number}
         assert Timeline(store).count("later").waiting == len(expected())
+
+
+def test_a_parcel_is_due_at_its_moment_and_never_early() -> None:
+    task = PublishTask("sqlite:///no.db", "parcels", "p", "p", delay_us=500)
+    rows: list[dict[str, Any]] = [{"at_us": 1_000_000}, {"at_us": 1_000_501}, {"at_us": -5_000_000}]
+    assert task._moments(_Block(rows, [])) == [1_001, 1_002, 0]
 
 
 def test_what_is_too_large_for_any_parcel_is_a_dead_letter(spark: SparkSession, url: str) -> None:
@@ -172,10 +186,10 @@ def test_a_streaming_frame_returns_its_query(spark: SparkSession, url: str, tmp_
         assert len(on_topic(store)) == sum(one.total for one in Tracker(store).list().fanouts) > 0
 
 
-def test_what_is_no_parcels_is_refused_before_anything_runs(spark: SparkSession, url: str) -> None:
+def test_what_is_no_parcels_is_refused_before_anything_runs(spark: SparkSession, parcels: DataFrame, url: str) -> None:
     with pytest.raises(InvalidTable, match="no column parcel_id"):
         publish(spark.range(1), url, fanout="import")
     with pytest.raises(InvalidInput, match="belong to a stream"):
-        publish(parcels_of(spark), url, fanout="import", period=timedelta(minutes=1))
+        publish(parcels, url, fanout="import", period=timedelta(minutes=1))
     with pytest.raises(InvalidInput, match="a second or longer"):
         Publishing(url, "parcels", "stream", "/tmp/never", period=timedelta(0))  # noqa: S108 - nothing is written

@@ -8,6 +8,7 @@ import typer
 
 from batchline.cli import engines, screen
 from batchline.cli.following import stopping
+from batchline.cli.ingesting import ingesting
 from batchline.cli.options import Json
 from batchline.cli.run_screen import line_of, show
 from batchline.cli.toml_file import read_toml
@@ -46,12 +47,12 @@ def run(
     from batchline.flow import Running, run_once
 
     stop = threading.Event()
-    with engines.spark_session(pipeline.master) as spark, stopping(stop):
+    with engines.spark_session(pipeline.master, _packages(pipeline)) as spark, stopping(stop):
         if once:
             with screen.steps() as watch:
                 summary = run_once(pipeline, spark, watch=watch, stop=stop)
         else:
-            with screen.live("starting") as say:
+            with ingesting(pipeline.source, stop), screen.live("starting") as say:
                 summary = Running(pipeline, spark).run(stop, lambda now: say(line_of(now)))
     if json:
         screen.say_json(summary.as_data())
@@ -59,6 +60,15 @@ def run(
         show(summary, pipeline)
     if once and not summary.complete:
         raise typer.Exit(3)
+
+
+def _packages(pipeline: Pipeline) -> dict[str, str]:
+    """What Spark must be started with to read the source."""
+    if pipeline.source.kind != "kafka" or pipeline.spark.keys() & {"spark.jars", "spark.jars.packages"}:
+        return dict(pipeline.spark)
+    from batchline.spark import kafka_packages
+
+    return {"spark.jars.packages": kafka_packages()} | dict(pipeline.spark)
 
 
 def read_pipeline(path: Path, changes: list[str]) -> Pipeline:

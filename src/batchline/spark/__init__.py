@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from batchline.core.ack import AckOutcome
     from batchline.core.on_complete import OnComplete
     from batchline.spark.following import Each, Following
+    from batchline.spark.kafka import KafkaReading
     from batchline.spark.publishing import Published
     from batchline.stores import Store
 
@@ -27,8 +28,10 @@ __all__ = [
     "collect_batches",
     "done",
     "follow",
+    "kafka_packages",
     "pack_parcels",
     "publish",
+    "read_kafka",
     "register",
     "release",
     "session",
@@ -185,6 +188,36 @@ def publish(
     )
     writer = parcels.writeStream.foreachBatch(publishing).option("checkpointLocation", checkpoint)
     return writer.trigger(**(EVERY_SECOND if trigger is None else trigger)).start()
+
+
+def read_kafka(
+    spark: "SparkSession",
+    address: str,
+    *,
+    stream: bool = False,
+    key: str | None = None,
+    type: str = "type",
+    event_time: str = "event_time",
+    others: str = "value double",
+    times: str = "append",
+    options: Mapping[str, Any] | None = None,
+) -> "KafkaReading":
+    """The records of a Kafka topic, `kafka://host:9092/topic`: `measurements`, and apart what is `malformed`.
+
+    The key is the record's, or a field of its JSON; receive time is when the broker was given it. Give the rows on with
+    `order=["offset"]`, and to `follow` with `partition="partition"`.
+    """
+    from batchline.spark.kafka import KafkaFields, kafka_frames
+
+    fields = KafkaFields(key, type, event_time, others)
+    return kafka_frames(spark, address, fields, options or {}, stream=stream, times=times)
+
+
+def kafka_packages(version: str | None = None) -> str:
+    """What `spark.jars.packages` must name for Spark to read from Kafka; of Spark's own version unless you say so."""
+    from batchline.spark.kafka import kafka_packages
+
+    return kafka_packages(version)
 
 
 def ack(
