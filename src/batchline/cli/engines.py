@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,15 @@ def spark_session(master: str | None, conf: Mapping[str, str] | None = None) -> 
             yield spark
         finally:
             if not running:
-                spark.stop()
+                _stop(spark)
+
+
+def _stop(spark: "SparkSession") -> None:
+    """Stop Spark. Where its Java has gone away there is nothing to stop, and what went wrong has been raised."""
+    from py4j.protocol import Py4JNetworkError
+
+    with suppress(OSError, Py4JNetworkError):
+        spark.stop()
 
 
 @contextmanager
