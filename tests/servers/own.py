@@ -149,6 +149,7 @@ def own_server(name: str) -> Iterator[OwnServer]:
         "mariadb": DurableMariaDB,
         "mosquitto": DurableMosquitto,
         "redis": Redis,
+        "durable_redis": DurableRedis,
         "kafka": Kafka,
     }
     kind = kinds[name]()
