@@ -8,8 +8,22 @@ from typing import Any
 
 import pytest
 
-from batchline import Consumer, Later, Lease, LeasedMessage, NewMessage, Outcome, RetryRules, Timeline, open_store
+from batchline import (
+    Beat,
+    Consumer,
+    Later,
+    Lease,
+    LeasedMessage,
+    NewMessage,
+    Outcome,
+    RetryRules,
+    Services,
+    Timeline,
+    open_store,
+)
 from batchline.errors import InvalidCount, InvalidName, InvalidRules, StoreUnavailable, UnknownTopic
+from batchline.stores.rows import Rows
+from batchline.stores.timeline_rows import BrokerRow
 from tests.runtime.pace import Pace
 
 MINUTE = timedelta(minutes=1)
@@ -322,6 +336,30 @@ def test_what_the_store_was_told_is_not_told_again_when_it_fails_to_answer_for_t
     scene.run(consumer)
     assert told == ["m0", "m1"]
     assert consumer.outcomes == {"done": 2, "released": 1}
+
+
+def test_a_clock_is_compared_with_those_of_others_before_anything_is_leased_by_it(pace: Pace) -> None:
+    scene = Scene(pace)
+    scene.put(0)
+    others_are_behind(scene)
+
+    async def begin() -> float:
+        services = Services(scene.store, beat=Beat(scene.timeline, "worker"), clock=pace.clock, wait=pace.wait)
+        consumer = scene.consumer(lambda _: None, services=services)
+        return await consumer._patiently(consumer._resume)
+
+    assert asyncio.run(begin()) > 0
+    assert scene.timeline.consumers("jobs") == []
+
+
+def others_are_behind(scene: Scene) -> None:
+    """Two brokers, an hour behind, were there just now."""
+
+    def note(rows: Rows) -> None:
+        for name in ("other", "another"):
+            rows.write_broker(BrokerRow(name, scene.pace.begin_us // 1_000, -3_600_000))
+
+    scene.store.transact(note)
 
 
 def test_what_consumers_show_they_can_take_is_known_to_the_load(pace: Pace) -> None:

@@ -218,7 +218,9 @@ class Consumer:
         return len(found)
 
     async def _resume(self) -> float:
-        """Go on with what it had leased before it was started again."""
+        """Go on with what it had leased before it was started again; by a clock that is right, as far as is known."""
+        if self._services is not None:
+            await asyncio.to_thread(self._services.compare_clocks)
         await self._beat()
         held = await asyncio.to_thread(self._timeline.my_leases, self.consumer, topic=self._topic)
         self._start(held)

@@ -60,7 +60,7 @@ class Services:
             Paced(Expire(store, clock=clock), 10 * every),
             *([] if beat is None else [Paced(beat, every)]),
         )
-        self._wait = wait
+        self._beat, self._wait = beat, wait
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
@@ -70,6 +70,11 @@ class Services:
     def stop(self) -> None:
         """End after the steps under way."""
         self._stopping.set()
+
+    def compare_clocks(self) -> None:
+        """Compare the clock with those of the other brokers, where there is a beat: before anything is leased."""
+        if self._beat is not None:
+            self._beat.run_once()
 
     def run_once(self) -> bool:
         """One step of each; tells whether there is more to do at once."""

@@ -391,7 +391,7 @@ class Timeline:
         row = ConsumerRow(consumer, now_ms, drift_ms, float(messages_per_second))
 
         def attend(rows: Rows) -> tuple[range, int]:
-            return attend_consumer(rows, live_topic(rows, topic), row, now_ms - self._live_for_ms)
+            return attend_consumer(rows, live_topic(rows, topic), row, self._live_for_ms)
 
         buckets, consumers = self._store.transact(attend)
         self._shares[topic, consumer] = (buckets, now_ms)

@@ -8,10 +8,14 @@ from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, TimelineRows
 __all__ = ["attend_broker", "attend_consumer"]
 
 
-def attend_consumer(rows: TimelineRows, topic: Topic, row: ConsumerRow, since_ms: int) -> tuple[range, int]:
-    """Note that a consumer is there; tells its buckets, and how many consumers there are."""
+def attend_consumer(rows: TimelineRows, topic: Topic, row: ConsumerRow, live_for_ms: int) -> tuple[range, int]:
+    """Note that a consumer is there; tells its buckets, and how many consumers there are.
+
+    One that was seen in the far future had a clock that was off: it would have its share until then, and take nothing.
+    """
     rows.write_consumer(topic.number, row)
-    live = [one.consumer for one in rows.consumers(topic.number, since_ms)]
+    seen = rows.consumers(topic.number, row.seen_ms - live_for_ms)
+    live = [one.consumer for one in seen if one.seen_ms <= row.seen_ms + live_for_ms]
     return bucket_range(row.consumer, live, topic.buckets), len({row.consumer, *live})
 
 

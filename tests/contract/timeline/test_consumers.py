@@ -30,6 +30,15 @@ def test_three_share_89_buckets_by_the_order_of_their_ids(shared: Line) -> None:
     assert {one.consumers for one in shares} == {3}
 
 
+def test_who_was_seen_in_the_far_future_has_no_share(shared: Line, clock: HandClock) -> None:
+    """Its clock was off, and it is gone: its messages would wait until that future has come."""
+    clock.us += 3_600_000_000
+    shared.timeline.subscribe(shared.topic, "a")
+    clock.us -= 3_600_000_000
+    share = shared.timeline.subscribe(shared.topic, "b")
+    assert (share.buckets, share.consumers) == (range(89), 1)
+
+
 def test_of_more_consumers_than_buckets_the_rest_get_none_and_lease_nothing(
     timeline: Timeline, clock: HandClock
 ) -> None:
