@@ -33,9 +33,9 @@ class Part:
         #: Whether it should be running: what is not, and should, has ended by itself.
         self.wanted = False
 
-    def start(self, *before: str) -> None:
-        """Start it; from the main thread, whose end the kernel makes its own. `before` goes before its module."""
-        command = [sys.executable, "-m", *(before or [self.module]), *self.words]
+    def start(self, *instead: str, more: Sequence[str] = ()) -> None:
+        """Start it; from the main thread, whose end the kernel makes its own. `instead` stands for its module."""
+        command = [sys.executable, "-m", *(instead or [self.module]), *self.words, *more]
         with self.log.open("ab") as log, self.out.open("wb") as out:
             self.process = subprocess.Popen(
                 command,
