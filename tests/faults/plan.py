@@ -49,8 +49,8 @@ class Kind:
 
 
 KINDS: Final = (
-    Kind("kill", ("driver",), 0.0, 2.0, 11, ("all", "python", "java"), weight=4),
-    Kind("kill", WORKERS, 0.0, 3.0, 3, weight=5),
+    Kind("kill", ("driver",), 0.0, 2.0, 11, ("all", "python", "java"), weight=6),
+    Kind("kill", WORKERS, 0.0, 3.0, 3, weight=6),
     Kind("kill", ("ingest",), 0.0, 2.0, 3, weight=3),
     Kind("kill", ("mosquitto",), 0.0, 1.5, 4),
     Kind("kill", ("postgresql",), 0.0, 2.0, 6, weight=3),
