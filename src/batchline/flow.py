@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from batchline.spark.pipeline_stream import PipelineStream
     from batchline.spark.publishing import Opening
 
-__all__ = ["Running", "Summary", "run_once", "worker_of"]
+__all__ = ["Running", "Summary", "run_once", "stream_of", "worker_of"]
 
 BETWEEN_LOOKS_S: Final = 0.2
 #: Fanouts that are looked at at once.
