@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import re
 from datetime import datetime, timedelta
@@ -30,17 +31,19 @@ if TYPE_CHECKING:
 
     from tests.servers.own import OwnServer
 
-RULES = BatchRules(timedelta(milliseconds=50), timedelta(milliseconds=300), timedelta(milliseconds=100))
+FULL = os.environ.get("BATCHLINE_TEST_PROFILE") == "full"
+RULES = BatchRules(timedelta(milliseconds=50), timedelta(seconds=2), timedelta(milliseconds=100))
 FIELDS: dict[str, Any] = {"type": "what", "event_time": "time", "others": "number long"}
 PARTITIONS = 2
 
 
 def put_some(url: str, topic: str, numbers: range) -> None:
-    """Measurements of the last half second, and some of the next, in a random order."""
+    """Measurements of the last three seconds, and some of the next hour, in a random order."""
     draw, begin_us = random.Random(numbers.start), now_us()
     records = []
     for number in numbers:
-        time = moment_of(begin_us + draw.randrange(-500_000, 150_000)).isoformat(timespec="microseconds")
+        ahead_us = draw.choice([-draw.randrange(3_000_000)] * 9 + [3_600_000_000])
+        time = moment_of(begin_us + ahead_us).isoformat(timespec="microseconds")
         said = {"what": f"type-{draw.randrange(3)}", "time": time, "number": number}
         records.append((f"ключ-{draw.randrange(8)}".encode(), json.dumps(said).encode()))
     put_records(url, topic, records)
@@ -242,6 +245,7 @@ except MissingExtra as error:
 """
 
 
+@pytest.mark.skipif(not FULL, reason="starts a Java of its own")
 def test_a_session_without_the_connector_is_told_what_to_add(run_python: Callable[..., CompletedProcess[str]]) -> None:
     said = run_python(WITHOUT_CONNECTOR)
     assert "this Spark session has no connector for Kafka: start it with" in said.stdout, said.stderr
