@@ -11,6 +11,7 @@
     │   ├── InvalidMessage        a message we cannot keep: a naive time, a body that is too large
     │   ├── InvalidOperation      an operation we cannot send: a negative cost, a capacity nobody knows
     │   ├── InvalidStore          an address that names no store
+    │   ├── InvalidSink           an address that names no sink, an option it does not have, a table it cannot fill
     │   ├── InvalidPipeline       a pipeline whose description is not one: an unknown key, a part that is missing
     │   ├── MalformedItem         neither an item id nor a group with a mask
     │   └── MalformedLease        not a lease as it was given out
@@ -39,6 +40,7 @@
     │   └── DispatcherStopped     it takes nothing any more; `operations` are those that were left out
     ├── DeliveryError         raised by a sink: a parcel, or some, did not arrive
     │   ├── Undelivered           not this time: it is sent again, later each time
+    │   │   └── SinkClosed            nor any other: nobody reads what this sink writes, so the worker stops
     │   ├── RefusedParcel         never: the receiver does not want it, whenever it is sent
     │   └── PartlyDelivered       some of its measurements; the others are refused, or sent again
     ├── DeadlinePassed        what an operation died of that could not be sent in time
@@ -48,6 +50,7 @@
     ├── Degraded              this broker's clock is off: it answers, and changes nothing
     ├── StoreError            what keeps state, and its troubles
     │   ├── StoreUnavailable      it does not answer; the call can be repeated, unless an estimate counts
+    │   ├── LandingUnavailable    a landing that cannot be written: full, in use; nothing has landed, try again
     │   └── SchemaMismatch        its tables are of another version than this program's
     └── MissingExtra          a part that is not installed
 
@@ -84,9 +87,11 @@ __all__ = [
     "InvalidOperation",
     "InvalidPipeline",
     "InvalidRules",
+    "InvalidSink",
     "InvalidSnapshot",
     "InvalidStore",
     "InvalidTable",
+    "LandingUnavailable",
     "MalformedItem",
     "MalformedLease",
     "MissingExtra",
@@ -96,6 +101,7 @@ __all__ = [
     "RefusedParcel",
     "ResourceMismatch",
     "SchemaMismatch",
+    "SinkClosed",
     "StoreError",
     "StoreUnavailable",
     "Throttled",
@@ -169,6 +175,10 @@ class InvalidOperation(InvalidInput):
 
 class InvalidPipeline(InvalidInput):
     """The description of a pipeline is not one; nothing was started."""
+
+
+class InvalidSink(InvalidInput):
+    """An address names no sink, or not one as its options say; nothing was opened."""
 
 
 class MalformedLease(InvalidInput):
@@ -280,6 +290,10 @@ class Undelivered(DeliveryError):
     """The parcel did not arrive this time; it is sent again, later each time."""
 
 
+class SinkClosed(Undelivered):
+    """Nobody reads what the sink writes: nothing more can be delivered through it, and what it was given stays."""
+
+
 class RefusedParcel(DeliveryError):
     """The receiver does not take the parcel, whenever it is sent; it goes to the dead letters."""
 
@@ -331,6 +345,10 @@ class StoreError(BatchlineError):
 
 class StoreUnavailable(StoreError):
     """The store does not answer; the call can be repeated without harm, except where an estimate is counted."""
+
+
+class LandingUnavailable(StoreError):
+    """A landing cannot be written to now; nothing of the call has landed, and it can be repeated."""
 
 
 class SchemaMismatch(StoreError):

@@ -1,119 +1,333 @@
-"""The path, on one page: builds the stages and joins them in order.
+"""The path, on one page.
 
-    files ──► read ──► receive order ──► batcher ──► batched, rejected, malformed
+    source ──► batch ──► pack ──► publish ──► worker ──► sink
+               └────── on Spark ──────┘        └── ack ──┘
 
-What is read is never lost: every line ends in exactly one of the three.
+`run_once` takes what is there from end to end; `Running` goes on until it is stopped. Both are a Spark job that
+publishes and a worker that delivers, joined by nothing but the store: kill either, start again, and it goes on.
 """
 
+import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from batchline.core.consignment import Consignment
+from batchline.core.fanout import FanoutStatus
+from batchline.core.on_complete import OnComplete
+from batchline.core.pipeline import Pipeline
+from batchline.core.watch import Watch, unwatched
+from batchline.errors import InvalidCheckpoint
+from batchline.leases import open_leases
+from batchline.runtime.limiter import Limiter
+from batchline.runtime.provisioned_resource import ProvisionedResource
+from batchline.runtime.publisher import make_topics
+from batchline.runtime.shared_resource import SharedResource
+from batchline.runtime.timeline import Timeline
+from batchline.runtime.tracker import Tracker
+from batchline.runtime.worker import Worker
+from batchline.runtime.working import Working
+from batchline.sinks.opening import open_sink
+from batchline.stores import Store, open_store
 
-from batchline.columnar import assign_batches
-from batchline.columnar.assign import ADDED
-from batchline.columnar.batches import batches_of, counts_of
-from batchline.columnar.order import in_receive_order
-from batchline.core.batch_rules import BatchRules
-from batchline.sinks.files import remove_file, write_table, write_text
-from batchline.sources.files import MALFORMED, Reading, files_of, read_measurements
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-__all__ = ["Batched", "Watch", "batch_reading", "batch_table", "read_files", "write_batched"]
+    from batchline.spark.pipeline_stream import PipelineStream
+    from batchline.spark.publishing import Opening
 
-#: Told how far a step has come: its name, how much is done, and how much there is to do.
-Watch = Callable[[str, int, int], None]
+__all__ = ["Running", "Summary", "run_once", "worker_of"]
 
-
-def unwatched(step: str, done: int, total: int) -> None:
-    """Nobody looks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Batched:
-    """What became of everything that was read."""
-
-    rules: BatchRules
-    #: Every measurement with its verdict, in receive order.
-    assigned: pa.Table
-    #: A row per batch.
-    batches: pa.Table
-    #: The lines that are no measurements: file, line, reason, text.
-    malformed: pa.Table
-
-    @property
-    def accepted(self) -> pa.Table:
-        """The measurements that are in a batch."""
-        return self.assigned.filter(pc.equal(self.assigned.column("verdict"), "batched"))
-
-    @property
-    def rejected(self) -> pa.Table:
-        """The measurements that are in none, with the reason as their verdict."""
-        rejected = self.assigned.filter(pc.not_equal(self.assigned.column("verdict"), "batched"))
-        return rejected.drop_columns([name for name in ADDED if name != "verdict"])
-
-    def summary(self) -> dict[str, Any]:
-        """The figures of the run, as plain data."""
-        verdicts = counts_of(self.assigned.column("verdict"))
-        batched = verdicts.pop("batched", 0)
-        rejected = verdicts | ({"malformed": self.malformed.num_rows} if self.malformed.num_rows else {})
-        return {
-            "read": self.assigned.num_rows + self.malformed.num_rows,
-            "batched": batched,
-            "rejected": rejected,
-            "batches": self.batches.num_rows,
-            "closed": counts_of(self.batches.column("close_reason")),
-            "keys": pc.count_distinct(self.assigned.column("key")).as_py(),
-            "types": pc.count_distinct(self.assigned.column("type")).as_py(),
-            "rules": self.rules.as_data(),
-        }
+BETWEEN_LOOKS_S: Final = 0.2
+#: Fanouts that are looked at at once.
+PAGE: Final = 1_000
+#: Reasons that a summary names.
+NAMED: Final = 3
 
 
-def read_files(path: Path, names: Mapping[str, str], watch: Watch = unwatched) -> Reading:
-    """The measurements of a file or directory, and the lines that are none."""
-    files = files_of(path)
-    total = sum(file.stat().st_size for file in files)
-    done = 0
+@dataclass(slots=True)
+class Summary:
+    """What became of everything."""
 
-    def on_bytes(count: int) -> None:
-        nonlocal done
-        done += count
-        watch("reading", done, total)
+    read: int = 0
+    batched: int = 0
+    rejected: dict[str, int] = field(default_factory=dict)
+    batches: int = 0
+    #: Parcels on the timeline, and their measurements.
+    parcels: int = 0
+    published: int = 0
+    #: Of those, what this run's own worker has delivered: parcels, and measurements.
+    delivered: int = 0
+    arrived: int = 0
+    #: By the tracker, whoever has delivered: parcels that have arrived, and that were refused.
+    acked: int = 0
+    failed: int = 0
+    complete: bool = False
+    #: Why it is not complete.
+    why_not: list[str] = field(default_factory=list)
+    fanouts: list[str] = field(default_factory=list)
 
-    return read_measurements(files, names, on_bytes)
-
-
-def batch_reading(reading: Reading, rules: BatchRules, order: Sequence[str] = (), watch: Watch = unwatched) -> Batched:
-    """Measurements, in any order, through the batcher."""
-    watch("ordering", 0, 1)
-    ordered = in_receive_order(reading.table, order)
-    watch("ordering", 1, 1)
-    watch("batching", 0, 1)
-    assigned = assign_batches(ordered, rules)
-    batches = batches_of(assigned)
-    watch("batching", 1, 1)
-    return Batched(rules, assigned, batches, reading.malformed)
-
-
-def batch_table(table: pa.Table, rules: BatchRules) -> Batched:
-    """A table of measurements through the batcher."""
-    return batch_reading(Reading(table, MALFORMED.empty_table()), rules)
+    def as_data(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
 
 
-def write_batched(batched: Batched, summary: Mapping[str, Any], directory: Path, watch: Watch = unwatched) -> None:
-    """Write the results into a directory; its summary is removed first and written last: where it is, all is."""
-    remove_file(directory / "summary.json")
-    tables = {
-        "batched.parquet": batched.accepted,
-        "batches.parquet": batched.batches,
-        "rejected.parquet": batched.rejected,
-        "malformed.jsonl": batched.malformed,
-    }
-    for done, (name, table) in enumerate(tables.items()):
-        watch("writing", done, len(tables))
-        write_table(table, directory / name)
-    write_text(json.dumps(summary, indent=2), directory / "summary.json")
-    watch("writing", len(tables), len(tables))
+# --- the path ---------------------------------------------------------------------------------------------------------
+
+
+def run_once(
+    pipeline: Pipeline,
+    spark: "SparkSession",
+    *,
+    watch: Watch = unwatched,
+    on_delivered: Callable[[Consignment], object] | None = None,
+    stop: threading.Event | None = None,
+) -> Summary:
+    """Take all that is there from the source to the sink. Started again, it goes on where it was."""
+    with _opened(pipeline) as (store, working):
+        working.worker.on_delivered = on_delivered
+        if pipeline.source.kind == "kafka":
+            summary, labels = _stream_once(pipeline, spark, watch), _labels(pipeline)
+        else:
+            summary, labels = _batch_once(pipeline, spark, watch)
+        _deliver(pipeline, Tracker(store), labels, watch, stop or threading.Event())
+        _note_delivered(summary, working.worker, _fanouts(Tracker(store), labels), Tracker(store))
+    return summary
+
+
+def _batch_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch) -> tuple[Summary, dict[str, str]]:
+    """Files, as one batch: batched into files, packed, and published as one fanout."""
+    from batchline.spark import pack_parcels
+    from batchline.spark.progress import watched
+    from batchline.spark.publishing import Due, publish_frame
+    from batchline.spark.running import run_batch
+
+    path, rules, publication = Path(pipeline.source.directory), pipeline.batch, pipeline.publish
+    run = _run_of(pipeline, path)
+    out = Path(pipeline.out) / run
+    if (out / "summary.json").exists():
+        figures = json.loads((out / "summary.json").read_text())
+    else:
+        figures = run_batch(spark, path, pipeline.source.columns, rules, pipeline.source.order, out, watch)
+    batched = spark.read.parquet(_uri(out / "batched.parquet"))
+    size = "size" if "size" in batched.columns else None
+    parcels = pack_parcels(batched, pipeline.pack, size=size, lanes=publication.lanes)
+    labels = _labels(pipeline) | {"run": run}
+    due = Due(publication.at, publication.delay // timedelta(microseconds=1))
+    fanout = f"{pipeline.name}-{run}"
+    with watched(spark, watch, ["packing", "publishing"]):
+        fields = _fields(pipeline, batched.columns)
+        published = publish_frame(
+            parcels, publication.store, publication.topic, fanout, due, _opening(pipeline, labels), fields
+        )
+    return _summary_of(figures, published.parcels, published.measurements, published.oversize), labels
+
+
+def _stream_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch) -> Summary:
+    """A stream, as far as it goes now, and then its end."""
+    stream = stream_of(pipeline, spark)
+    stream.start({"availableNow": True})
+    while stream.is_active:
+        watch("batching", stream.following.summary().get("read", 0), 0)
+        stream.stop.wait(BETWEEN_LOOKS_S)
+    stream.finish()
+    return _stream_summary(stream)
+
+
+class Running:
+    """A pipeline that goes on until it is stopped."""
+
+    def __init__(self, pipeline: Pipeline, spark: "SparkSession"):
+        self.pipeline, self._spark = pipeline, spark
+        self._stream: PipelineStream | None = None
+        self._working: Working | None = None
+        self._store: Store | None = None
+
+    def run(self, stop: threading.Event, tell: Callable[[Summary], None]) -> Summary:
+        """Run, and tell how it goes, until `stop` is set; what is open then stays, and the next start goes on."""
+        with _opened(self.pipeline) as (self._store, self._working):
+            self._stream = stream_of(self.pipeline, self._spark)
+            self._stream.start()
+            while self._stream.is_active and not stop.wait(BETWEEN_LOOKS_S):
+                tell(self.summary())
+            self._stream.stop_between_epochs()
+            return self.summary()
+
+    def summary(self) -> Summary:
+        """How it stands."""
+        if self._stream is None or self._working is None or self._store is None:
+            return Summary()
+        summary, tracker = _stream_summary(self._stream), Tracker(self._store)
+        _note_delivered(summary, self._working.worker, _fanouts(tracker, _labels(self.pipeline)), tracker)
+        return summary
+
+
+# --- its parts --------------------------------------------------------------------------------------------------------
+
+
+def worker_of(pipeline: Pipeline, store: Store, *, worker: str | None = None) -> Worker:
+    """A worker that delivers what the pipeline publishes, to its sink, within its capacity."""
+    work, capacity = pipeline.work, pipeline.capacity
+    return Worker(
+        store,
+        pipeline.publish.topic,
+        open_sink(pipeline.sink.address, pipeline.sink.options),
+        limiter=_limiter_of(pipeline),
+        cost="parcel" if capacity is None else capacity.cost,
+        worker=worker,
+        in_hand=work.in_hand,
+        concurrency=work.concurrency,
+        lease=work.lease,
+        retry=work.retry,
+        give_up_after=work.give_up_after,
+    )
+
+
+def _limiter_of(pipeline: Pipeline) -> Limiter | None:
+    capacity = pipeline.capacity
+    if capacity is None:
+        return None
+    if capacity.shared is None:
+        return ProvisionedResource(capacity.per_second)
+    leases = open_leases(capacity.shared, capacity.resource)
+    return SharedResource(leases, capacity.per_second, factor=capacity.piece)
+
+
+@contextmanager
+def _opened(pipeline: Pipeline) -> Iterator[tuple[Store, Working]]:
+    """The store, and a worker that delivers from it meanwhile."""
+    with open_store(pipeline.publish.store) as store:
+        timeline = Timeline(store)
+        make_topics(timeline, pipeline.publish.topic)
+        if pipeline.publish.tell is not None:
+            make_topics(timeline, pipeline.publish.tell)
+        with Working(partial(worker_of, pipeline, store)) as working:
+            yield store, working
+
+
+def stream_of(pipeline: Pipeline, spark: "SparkSession") -> "PipelineStream":
+    """The stream of a pipeline's source, through batches and parcels onto the timeline; not started."""
+    from batchline.spark.pipeline_source import pipeline_source
+    from batchline.spark.pipeline_stream import PipelineStream
+    from batchline.spark.publishing import Due, Publishing
+
+    publication, out = pipeline.publish, Path(pipeline.out)
+    checkpoint = str(out / ".checkpoint")
+    source = pipeline_source(spark, pipeline, checkpoint)
+    publishing = Publishing(
+        publication.store,
+        publication.topic,
+        pipeline.name,
+        f"{checkpoint}/batchline",
+        period=publication.period,
+        due=Due(publication.at, publication.delay // timedelta(microseconds=1)),
+        opening=_opening(pipeline, _labels(pipeline)),
+        fields=_fields(pipeline, [*source.columns.names, "batch_id"]),
+    )
+    stream = PipelineStream(
+        source,
+        pipeline.batch,
+        pipeline.pack,
+        publishing,
+        out,
+        checkpoint,
+        lanes=publication.lanes,
+        linger=publication.linger,
+    )
+    if stream.is_finished:
+        raise InvalidCheckpoint(f"the stream in {checkpoint} has ended: start anew with another out")
+    return stream
+
+
+def _opening(pipeline: Pipeline, labels: dict[str, str]) -> "Opening":
+    from batchline.spark.publishing import Opening
+
+    publication = pipeline.publish
+    tolerate = None if publication.tolerate < 0 else publication.tolerate
+    return Opening(tolerate, labels, None if publication.tell is None else OnComplete(publication.tell))
+
+
+def _labels(pipeline: Pipeline) -> dict[str, str]:
+    return {"pipeline": pipeline.name}
+
+
+def _fields(pipeline: Pipeline, columns: Iterable[str]) -> dict[str, str]:
+    """What is sent of a measurement."""
+    return {name: name for name in columns if name not in pipeline.publish.without}
+
+
+def _run_of(pipeline: Pipeline, path: Path) -> str:
+    """The name of a run: by its files and rules, so that the same run is the same, and another is another."""
+    from batchline.sources.files import files_of
+
+    files = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files_of(path)]
+    source = (str(path.absolute()), sorted(pipeline.source.columns.items()), pipeline.source.order)
+    rules = (pipeline.batch.as_data(), pipeline.pack.as_data(), pipeline.publish.lanes)
+    return hashlib.blake2b(repr((files, source, rules)).encode(), digest_size=5).hexdigest()
+
+
+def _uri(path: Path) -> str:
+    from batchline.spark.landing import as_spark_reads
+
+    return as_spark_reads(path)
+
+
+# --- what became of it ------------------------------------------------------------------------------------------------
+
+
+def _deliver(pipeline: Pipeline, tracker: Tracker, labels: dict[str, str], watch: Watch, stop: threading.Event) -> None:
+    """Wait until nothing that was published is pending."""
+    del pipeline
+    while not stop.is_set():
+        fanouts = _fanouts(tracker, labels)
+        total, pending = sum(one.total for one in fanouts), sum(one.pending for one in fanouts)
+        watch("delivering", total - pending, total)
+        if not pending:
+            return
+        stop.wait(BETWEEN_LOOKS_S)
+
+
+def _fanouts(tracker: Tracker, labels: dict[str, str]) -> list[FanoutStatus]:
+    found: list[FanoutStatus] = []
+    after: int | None = None
+    while True:
+        page = tracker.list(labels=labels, after=after, limit=PAGE)
+        found += page.fanouts
+        after = page.next
+        if after is None:
+            return found
+
+
+def _summary_of(figures: dict[str, Any], parcels: int, measurements: int, oversize: int) -> Summary:
+    rejected = dict(figures["rejected"]) | ({"too large for a parcel": oversize} if oversize else {})
+    return Summary(figures["read"], figures["batched"], rejected, figures["batches"], parcels, measurements)
+
+
+def _stream_summary(stream: "PipelineStream") -> Summary:
+    published = stream.publishing.published
+    return _summary_of(stream.figures(), published.parcels, published.measurements, published.oversize)
+
+
+def _note_delivered(summary: Summary, worker: Worker, fanouts: list[FanoutStatus], tracker: Tracker) -> None:
+    summary.delivered = worker.parcels["delivered"] + worker.parcels["refused"]
+    summary.arrived = worker.measurements["delivered"]
+    summary.acked, summary.failed = sum(one.acked for one in fanouts), sum(one.failed for one in fanouts)
+    summary.fanouts = [one.id for one in fanouts]
+    undone = [one for one in fanouts if one.state != "complete"]
+    summary.complete = not undone
+    summary.why_not = [_why_not(one, tracker) for one in undone[:NAMED]]
+
+
+def _why_not(fanout: FanoutStatus, tracker: Tracker) -> str:
+    if fanout.failed:
+        failed = tracker.failed_items(fanout.id, 1)
+        return f"{fanout.id}: {fanout.failed:,} of {fanout.total:,} parcels were refused, the first: {failed[0].reason}"
+    if fanout.pending:
+        return f"{fanout.id}: {fanout.pending:,} of {fanout.total:,} parcels have not arrived yet"
+    return f"{fanout.id}: it is {fanout.state}"

@@ -111,11 +111,12 @@ class Mosquitto(Server):
     # CONNECT (MQTT 3.1.1, clean session, client id "?"), and the CONNACK that accepts it.
     hello = b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x3c\x00\x01?"
     welcome = re.compile(rb"\x20\x02\x00\x00")
+    settings: ClassVar[Sequence[str]] = ("persistence false", "max_queued_messages 0")
 
     def command(self, home: Path, port: int) -> Sequence[str]:
         """Write the configuration, which knows the port, and listen on it."""
         configuration = home / "mosquitto.conf"
-        lines = [f"listener {port} 127.0.0.1", "allow_anonymous true", "persistence false", "max_queued_messages 0"]
+        lines = [f"listener {port} 127.0.0.1", "allow_anonymous true", f"persistence_location {home}/", *self.settings]
         configuration.write_text("\n".join([*lines, ""]))
         return [program_path("mosquitto"), "-c", str(configuration)]
 

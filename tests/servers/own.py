@@ -1,4 +1,4 @@
-"""A database server of one test's own, which it can end at any moment and start again on the same port and data."""
+"""A server of one test's own, which it can end at any moment and start again on the same port and data."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import tempfile
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from tests.servers.kinds import Kafka, MariaDB, PostgreSQL, Redis
+from tests.servers.kinds import Kafka, MariaDB, Mosquitto, PostgreSQL, Redis
 from tests.servers.launch import PREPARE_S, READY_S, common_directory, die_with_keeper, hold_port, unprivileged
 from tests.servers.server import ServerFailedError
 
@@ -43,10 +43,27 @@ class DurableMariaDB(MariaDB):
         return [*super().command(home, port), "--innodb-flush-log-at-trx-commit=2"]
 
 
+class DurableMosquitto(Mosquitto):
+    """One that writes sessions and messages down as they change; as delivered, it would do so every half an hour."""
+
+    settings: ClassVar = (
+        "persistence true",
+        "autosave_on_changes true",
+        "autosave_interval 1",
+        "max_queued_messages 0",
+    )
+
+
 #: PostgreSQL's immediate shutdown: its backends end in the midst of what they do, and nothing is tidied up.
-SUDDENLY = {"postgresql": signal.SIGQUIT, "mariadb": signal.SIGKILL, "redis": signal.SIGKILL, "kafka": signal.SIGKILL}
+SUDDENLY = {
+    "postgresql": signal.SIGQUIT,
+    "mariadb": signal.SIGKILL,
+    "redis": signal.SIGKILL,
+    "mosquitto": signal.SIGKILL,
+    "kafka": signal.SIGKILL,
+}
 #: Clients are told that it is over.
-KINDLY = {"postgresql": signal.SIGINT, "mariadb": signal.SIGTERM, "redis": signal.SIGTERM, "kafka": signal.SIGTERM}
+KINDLY = dict.fromkeys(SUDDENLY, signal.SIGTERM) | {"postgresql": signal.SIGINT}
 
 
 class OwnServer:
@@ -115,6 +132,7 @@ def own_server(name: str) -> Iterator[OwnServer]:
     kinds: dict[str, Callable[[], Server]] = {
         "postgresql": DurablePostgreSQL,
         "mariadb": DurableMariaDB,
+        "mosquitto": DurableMosquitto,
         "redis": Redis,
         "kafka": Kafka,
     }

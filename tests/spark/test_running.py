@@ -22,7 +22,7 @@ from batchline.cli import following
 from batchline.columnar.columns import MOMENT
 from batchline.columnar.order import in_receive_order
 from batchline.errors import BatchlineError, InvalidCheckpoint, InvalidFile
-from batchline.flow import batch_reading, read_files, write_batched
+from batchline.local import batch_reading, read_files, write_batched
 from batchline.sinks.files import write_table
 from batchline.sources.sample import Fleet, sample_fleet
 from batchline.spark.landing import fitted

@@ -11,20 +11,25 @@ from batchline.cli import (
     demo,
     explain,
     fanout,
+    ingest,
     load,
     migrate,
     produce,
+    run,
     sample,
     screen,
     simulate,
     tidy,
     topic,
+    work,
 )
 from batchline.errors import BatchlineError
 
 __all__ = ["app", "main"]
 
+PATH = "The path"
 TIMELINE = "The timeline"
+PATH = "The path"
 
 app = typer.Typer(
     name="batchline",
@@ -43,10 +48,13 @@ def _version(version: bool = typer.Option(False, "--version", help="Show the ver
         raise typer.Exit
 
 
+app.command("run", rich_help_panel=PATH)(run.run)
+app.command("work", rich_help_panel=PATH)(work.work)
 app.command("sample")(sample.sample)
 app.command("batch")(batch.batch)
 app.command("explain")(explain.explain)
 app.command("demo")(demo.demo)
+app.add_typer(ingest.app, rich_help_panel=PATH)
 app.add_typer(fanout.app)
 app.command("migrate")(migrate.migrate)
 app.command("tidy")(tidy.tidy)

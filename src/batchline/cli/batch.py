@@ -131,7 +131,7 @@ def in_this_process(
     path: Path, names: Mapping[str, str], rules: BatchRules, order: Sequence[str], out: Path
 ) -> dict[str, Any]:
     """The run in memory."""
-    from batchline.flow import batch_reading, read_files, write_batched
+    from batchline.local import batch_reading, read_files, write_batched
 
     with screen.steps() as watch:
         batched = batch_reading(read_files(path, names, watch), rules, order, watch)

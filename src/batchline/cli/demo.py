@@ -16,7 +16,7 @@ from batchline.errors import BatchlineError
 from batchline.runtime.clock import elapsed_seconds
 
 if TYPE_CHECKING:
-    from batchline.flow import Batched
+    from batchline.local import Batched
     from batchline.pictures.windows import WindowsPicture
 
 #: How many batches the picture shows.
@@ -36,7 +36,7 @@ def demo(
       batchline demo --out demo
       batchline demo --out demo --devices 1000 --seed 7
     """
-    from batchline.flow import batch_table, write_batched
+    from batchline.local import batch_table, write_batched
     from batchline.pictures.svg import svg
     from batchline.pictures.terminal import draw
     from batchline.sinks.files import write_table, write_text

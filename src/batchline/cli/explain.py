@@ -44,7 +44,7 @@ def explain(
       batchline explain fleet --key pump-0005 --limit 20 --svg windows.svg
       batchline explain fleet --key pump-0005 --anchor event --split midpoint
     """
-    from batchline.flow import batch_reading, read_files
+    from batchline.local import batch_reading, read_files
     from batchline.pictures.svg import svg as draw_svg
     from batchline.pictures.terminal import draw
     from batchline.pictures.windows import picture_of

@@ -1,8 +1,6 @@
 """`batchline batch --follow`: a directory's new files, batched as they come, until somebody says stop."""
 
 import json
-import secrets
-import shutil
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,18 +17,12 @@ from batchline.errors import InvalidCheckpoint, InvalidInput
 from batchline.runtime.clock import elapsed_seconds
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from batchline.spark.epoch_files import Directory
     from batchline.spark.following import Following, Pace
 
-RESULTS = ("batched", "batches", "rejected")
-COLUMNS = "columns.arrow"
 BETWEEN_LOOKS_S = 0.5
 BETWEEN_CHECKS_S = 0.02
-#: Of an epoch that was cut short.
-STAGING = ".epoch-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +67,24 @@ class _Stream:
     """A directory that is followed, and where its batches go."""
 
     def __init__(self, spark: "SparkSession", asked: Asked, pace: "Pace") -> None:
+        from batchline.spark.epoch_results import EpochResults, lines_by_epoch
         from batchline.spark.following import Following
         from batchline.spark.landing import FILE, ROW, new_files
         from batchline.spark.running import checked_columns, names_for
+        from batchline.spark.stream_columns import columns_of, note_columns
 
         self.asked, self.stop = asked, threading.Event()
         with screen.err.status("looking at the files that are there"):
-            self.columns = _columns(spark, asked)
+            self.columns = columns_of(spark, asked.path, asked.names, asked.checkpoint)
         checked_columns(self.columns, asked.rules, asked.order)
         rows = new_files(spark, asked.path, asked.names, self.columns, asked.out / "malformed")
         names = names_for(self.columns, asked.order, (FILE, ROW))
         self.following = Following(rows, asked.rules, names, pace, self.write, asked.checkpoint, None)
-        _note_columns(self.following.state, self.columns)
+        note_columns(self.following.state, self.columns)
         _refuse_ended(self.following, asked)
         #: The lines that were no measurements, by epoch: one that is replayed counts once.
-        self.malformed = _malformed_by_epoch(asked.out / "malformed")
-        for left in asked.out.glob(f"{STAGING}*"):
-            shutil.rmtree(left)
+        self.malformed = lines_by_epoch(asked.out / "malformed")
+        self.results = EpochResults(asked.out, self.columns)
 
     def run(self, say: Any) -> bool:
         """Follow, and say how it goes; whether it was stopped before its end."""
@@ -132,21 +125,13 @@ class _Stream:
         return progress["batchId"] if progress else 0
 
     def write(self, rows: "DataFrame", epoch: int) -> None:
-        """Write what an epoch hands out, whole, in the place of what it wrote before it was replayed."""
-        from batchline.spark.running import replace_directory, write_parts
-
+        """Write what an epoch hands out."""
         if self.stop.is_set():
             raise _Stopped
-        out = self.asked.out
-        staging = out / f"{STAGING}{epoch}-{secrets.token_hex(4)}"
-        counts = write_parts(rows, self.columns, staging, RESULTS)
-        batched = counts.verdicts["batched"]
-        for name, there in zip(RESULTS, (batched, batched, counts.verdicts.total() - batched), strict=True):
-            if there:
-                (out / name).mkdir(exist_ok=True)
-                replace_directory(staging / name, out / name / f"epoch={epoch}", staging / f"{name}-before")
-        shutil.rmtree(staging)
-        self.malformed[f"epoch={epoch}"] = _lines_in(out / "malformed" / f"epoch={epoch}")
+        from batchline.spark.epoch_results import lines_by_epoch
+
+        self.results.write(rows, epoch)
+        self.malformed |= lines_by_epoch(self.asked.out / "malformed", epoch)
 
     def summary(self) -> dict[str, Any]:
         """What has come since the stream began, and what became of it."""
@@ -166,23 +151,6 @@ class _Stream:
         }
 
 
-def _columns(spark: "SparkSession", asked: Asked) -> "pa.Schema":
-    """The columns of the stream: those of the files that were there when it began, written down then."""
-    from batchline.sources.files import files_of
-    from batchline.spark.epoch_files import Directory
-    from batchline.spark.landing import look_at
-
-    state = Directory(f"{Directory(asked.checkpoint).uri}/batchline")
-    if COLUMNS in state.names(""):
-        return state.read_table(COLUMNS).schema
-    return look_at(spark, files_of(asked.path), asked.names)
-
-
-def _note_columns(state: "Directory", columns: "pa.Schema") -> None:
-    if COLUMNS not in state.names(""):
-        state.write_table(COLUMNS, columns.empty_table())
-
-
 def _refuse_ended(following: "Following", asked: Asked) -> None:
     from batchline.spark import checkpoint
 
@@ -191,14 +159,6 @@ def _refuse_ended(following: "Following", asked: Asked) -> None:
             f"the stream in {asked.checkpoint} has ended, by --once: what was open is handed out, and nothing can "
             "follow. Start anew with another --out"
         )
-
-
-def _malformed_by_epoch(directory: Path) -> dict[str, int]:
-    return {epoch.name: _lines_in(epoch) for epoch in directory.glob("epoch=*")}
-
-
-def _lines_in(directory: Path) -> int:
-    return sum(file.read_bytes().count(b"\n") for file in directory.glob("*.jsonl"))
 
 
 @contextmanager

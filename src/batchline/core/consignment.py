@@ -42,6 +42,8 @@ class Consignment:
     last_time: str
     #: The measurements: a JSON array of objects.
     payload: bytes
+    #: Why it is a dead letter, if it is one.
+    reason: str = ""
 
     @property
     def measurements(self) -> list[dict[str, Any]]:
@@ -51,6 +53,7 @@ class Consignment:
 
     def head(self) -> dict[str, Any]:
         """All but the measurements, as plain data."""
+        why = {"reason": self.reason} if self.reason else {}
         return {
             "parcel": self.id,
             "publication": self.publication,
@@ -60,7 +63,7 @@ class Consignment:
             "count": self.count,
             "first_time": self.first_time,
             "last_time": self.last_time,
-        }
+        } | why
 
     def as_body(self) -> bytes:
         """As the body of a message."""
@@ -111,6 +114,7 @@ def _checked(head: dict[str, Any]) -> dict[str, Any]:
         "item": texts.get("item"),
         "first_time": _text(head["first_time"]),
         "last_time": _text(head["last_time"]),
+        "reason": _text(head.get("reason", "")),
     } | {name: head[name] for name in ("lane", "number", "count")}
 
 

@@ -64,6 +64,8 @@ ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 DIGITS: Final = {letter: digit for digit, letter in enumerate(ALPHABET)}
 MADE_DIGITS: Final = 13
 MADE_LENGTH: Final = 1 + MADE_DIGITS + 2
+#: The golden part of 32 bits: its multiples, however many, lie evenly between 0 and all of them.
+GOLDEN: Final = 2_654_435_769
 PLACES: Final = [f"{place:02d}" for place in range(BUNDLE_SIZE)]
 
 MessageState = Literal["waiting", "available", "processing"]
@@ -388,15 +390,17 @@ def bucket_of(id: str, buckets: int) -> int:
     """The bucket of a message, by a hash that never changes; those made together share one.
 
     Of an id that begins with something in braces, `{order-7}paid`, only that counts: such messages share one, too.
+    Those of lanes, `{import/3}…`, are spread evenly, so that consumers who share the buckets share the lanes.
     """
-    return zlib.crc32(_hashed(id).encode()) % buckets
-
-
-def _hashed(id: str) -> str:
     end = id.find("}") if id[0] == "{" else -1
-    if end > 1:
-        return id[1:end]
-    return id[:-2] if made_place(id) is not None else id
+    if end <= 1:
+        hashed = id[:-2] if made_place(id) is not None else id
+        return zlib.crc32(hashed.encode()) % buckets
+    name, _, lane = id[1:end].rpartition("/")
+    if not (name and lane.isdecimal() and lane.isascii() and len(lane) < MADE_DIGITS):
+        return zlib.crc32(id[1:end].encode()) % buckets
+    spread = (zlib.crc32(name.encode()) + int(lane) * GOLDEN) % (1 << 32)
+    return spread * buckets >> 32
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------

@@ -29,6 +29,8 @@ __all__ = ["Consumer"]
 
 Answer = Later | None
 Handler = Callable[[LeasedMessage], Answer | Awaitable[Answer]]
+#: Tells the store that messages are done, by the leases that they have by now.
+Finish = Callable[[Sequence[tuple[LeasedMessage, Lease]]], Sequence[Outcome]]
 #: How often an idle consumer looks for messages that were due as they were created.
 LOOK_EVERY: Final = timedelta(milliseconds=15)
 BEAT_EVERY: Final = timedelta(seconds=5)
@@ -66,6 +68,7 @@ class Consumer:
         drain: timedelta = timedelta(seconds=30),
         look_every: timedelta = LOOK_EVERY,
         services: Services | None = None,
+        finish: Finish | None = None,
         wait: Wait = wait_for,
         chance: Callable[[], float] = random.random,
     ):
@@ -73,7 +76,7 @@ class Consumer:
 
         `drain` is how long handlers may go on after `stop`; what they have not finished then is given back. When there
         is nothing to do it looks as often as `look_every` for messages that are due as they are created; those that it
-        knows of it takes at their moment.
+        knows of it takes at their moment. `finish` is called in place of the timeline's `done`.
         """
         _check_concurrency(concurrency)
         check_span("drain", drain, 0)
@@ -89,6 +92,7 @@ class Consumer:
         self._drain_ms = span_ms(drain)
         self._look_s = look_every.total_seconds()
         self._services = services
+        self._tell_done = finish or _done_on(timeline)
         self._wait, self._chance = wait, chance
         self._running: list[Running] = []
         self._wake = asyncio.Event()
@@ -146,16 +150,16 @@ class Consumer:
         if not ended:
             return
         back: dict[tuple[int, str], list[Lease]] = {}
-        done: list[Lease] = []
+        done: list[tuple[LeasedMessage, Lease]] = []
         for one in ended:
             later = self._later(one)
             if later is None:
-                done.append(one.lease)
+                done.append((one.message, one.lease))
             else:
                 back.setdefault(later, []).append(one.lease)
         # Only when the store has been told: should it not answer, the next turn tells it again.
         if done:
-            self._note(await asyncio.to_thread(self._timeline.done, done))
+            self._note(await asyncio.to_thread(self._tell_done, done))
         for (at_ms, reason), leases in back.items():
             self._note(await asyncio.to_thread(self._timeline.release, leases, at_ms, reason=reason))
         self._running = [one for one in self._running if one not in ended]
@@ -266,6 +270,10 @@ class Consumer:
     def _note(self, outcomes: Sequence[Outcome]) -> None:
         self.outcomes.update(outcome.outcome for outcome in outcomes)
         self._done_since_beat += sum(outcome.outcome == "done" for outcome in outcomes)
+
+
+def _done_on(timeline: Timeline) -> Finish:
+    return lambda finished: timeline.done([lease for _, lease in finished])
 
 
 def _check_concurrency(concurrency: object) -> None:

@@ -151,7 +151,7 @@ class Timeline:
         check_name("the producer group", producer_group)
         moment_us = self._now_us()
         checked = check_messages(messages, moment_us // 1_000)
-        self._check_clock()
+        self.check_clock()
         outcomes: list[Outcome] = []
         for begin, end in _cuts([len(body) for body in checked.bodies]):
             outcomes += self._create(Creation(topic, producer_group, checked.part(begin, end), moment_us))
@@ -176,7 +176,7 @@ class Timeline:
         """Let messages of yours stand at other moments, by id; not while somebody has leased them."""
         owner = self._check_owner(topic, producer_group)
         checked = {check_id(id): check_at("the moment of a message", at) for id, at in moments.items()}
-        self._check_clock()
+        self.check_clock()
 
         def move(rows: Rows, when: When, part: Sequence[tuple[str, int]]) -> list[Outcome]:
             return move_messages(rows, live_topic(rows, topic), owner, dict(part), when.now_ms, when.numbers)
@@ -187,7 +187,7 @@ class Timeline:
         """Take messages of yours off the line; not while somebody has leased them."""
         owner = self._check_owner(topic, producer_group)
         checked = [check_id(id) for id in _not_text(ids, "ids")]
-        self._check_clock()
+        self.check_clock()
 
         def cancel(rows: Rows, when: When, part: Sequence[str]) -> list[Outcome]:
             return cancel_messages(rows, known_topic(rows, topic), owner, part, when.now_ms, when.numbers)
@@ -237,7 +237,7 @@ class Timeline:
         check_name("the name of a topic", topic)
         check_name("the consumer", consumer)
         _check_number("limit", limit, MOST_LEASED)
-        self._check_clock()
+        self.check_clock()
 
         def lease(rows: Rows, when: When) -> list[LeasedMessage]:
             found, now_ms = live_topic(rows, topic), when.now_ms
@@ -260,7 +260,7 @@ class Timeline:
         check_name("the consumer", consumer)
         check_id(id)
         _check_number("version", version, MOST_VERSIONS)
-        self._check_clock()
+        self.check_clock()
 
         def lease(rows: Rows, when: When) -> LeasedMessage | None:
             found, now_ms = live_topic(rows, topic), when.now_ms
@@ -273,7 +273,7 @@ class Timeline:
     def extend(self, leases: AnyLease | Iterable[AnyLease], duration: timedelta | None = None) -> list[Outcome]:
         """Hold messages for so long from now on; each outcome has the lease that is valid from then on."""
         wanted = [as_lease(lease) for lease in check_leases(leases)]
-        self._check_clock()
+        self.check_clock()
 
         def extend(rows: Rows, when: When, part: Sequence[Lease]) -> list[Outcome]:
             topics = {lease.topic: rows.topic(lease.topic) for lease in part}
@@ -287,7 +287,7 @@ class Timeline:
     ) -> list[Outcome]:
         """Give messages back, to be offered again at a moment, or at once. The reason is kept in their history."""
         wanted = [as_lease(lease) for lease in check_leases(leases)]
-        self._check_clock()
+        self.check_clock()
         why = reason_text(reason)
         at_ms = 0 if at is None else check_at("the moment of a release", at)
 
@@ -302,7 +302,7 @@ class Timeline:
         A lease that ended before is `lost`, unless the message is gone anyway.
         """
         wanted = check_leases(leases)
-        self._check_clock()
+        self.check_clock()
 
         def finish(rows: Rows, when: When, part: Sequence[AnyLease]) -> list[Outcome]:
             return done_leases(rows, part, when.now_ms, when.numbers)
@@ -385,7 +385,7 @@ class Timeline:
         check_name("the name of a topic", topic)
         check_name("the consumer", consumer)
         _check_speed(messages_per_second)
-        self._check_clock()
+        self.check_clock()
         now_ms = self.now_ms()
         drift_ms = 0 if clock_ms is None else check_at("the clock of a consumer", clock_ms) - now_ms
         row = ConsumerRow(consumer, now_ms, drift_ms, float(messages_per_second))
@@ -431,7 +431,8 @@ class Timeline:
 
     # --- inside ---
 
-    def _check_clock(self) -> None:
+    def check_clock(self) -> None:
+        """Raise Degraded if this broker's clock is off."""
         health = self._health
         if health is not None and health.degraded:
             raise Degraded(
@@ -449,7 +450,7 @@ class Timeline:
         return check_name("the producer group", producer_group)
 
     def _write(self, work: Callable[[Rows], T]) -> T:
-        self._check_clock()
+        self.check_clock()
         return self._store.transact(work)
 
     def _change(self, numbers: int, work: Callable[[Rows, When], T]) -> T:

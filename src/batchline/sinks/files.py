@@ -1,9 +1,7 @@
 """Results as files: each is there whole or not at all, and an earlier one stays until the new one is safe on disk."""
 
-import os
-import secrets
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
@@ -12,6 +10,7 @@ import pyarrow.parquet as pa_parquet
 
 from batchline.errors import InvalidFile
 from batchline.sinks.lines import write_csv, write_json_lines
+from batchline.sinks.whole_file import whole_file
 
 __all__ = ["FORMATS", "remove_file", "write_table", "write_text"]
 
@@ -59,27 +58,8 @@ def remove_file(path: Path) -> None:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file under a passing name in the same directory, renamed to its own once it is complete and on disk."""
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("xb") as file:
+        with whole_file(path) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        _sync_directory(path.parent)
     except (OSError, pa.ArrowException) as error:
         raise InvalidFile(f"{path} cannot be written: {error}") from error
-    finally:
-        with suppress(OSError):
-            partial.unlink()
-
-
-def _sync_directory(directory: Path) -> None:
-    """A name is on disk only when its directory is."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

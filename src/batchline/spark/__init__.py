@@ -6,16 +6,20 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from batchline.core.batch_rules import BatchRules
+from batchline.core.moment import span_us
 from batchline.core.pack_rules import PackRules
 from batchline.errors import InvalidInput
 from batchline.spark.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from batchline.core.ack import AckOutcome
+    from batchline.core.on_complete import OnComplete
     from batchline.spark.following import Each, Following
     from batchline.spark.kafka import KafkaReading
+    from batchline.spark.publishing import Published
     from batchline.stores import Store
 
 __all__ = [
@@ -26,6 +30,7 @@ __all__ = [
     "follow",
     "kafka_packages",
     "pack_parcels",
+    "publish",
     "read_kafka",
     "register",
     "release",
@@ -141,6 +146,48 @@ def follow(
     following = Following(df, rules, names, Pace(skew, idle, clock, partition), each, checkpoint, lanes, packer)
     following.start(EVERY_SECOND if trigger is None else trigger)
     return following
+
+
+def publish(
+    parcels: "DataFrame",
+    store: "Store | str",
+    *,
+    topic: str = "parcels",
+    fanout: str,
+    at: str | None = None,
+    delay: timedelta = NO_SPAN,
+    fields: Mapping[str, str] | None = None,
+    tolerate: int | None = 0,
+    labels: Mapping[str, str] | None = None,
+    on_complete: "OnComplete | None" = None,
+    checkpoint: str | None = None,
+    period: timedelta | None = None,
+    trigger: Mapping[str, Any] | None = None,
+) -> "Published | StreamingQuery":
+    """Put parcels, as `pack_parcels` gives them, on the timeline, each an item of a fanout.
+
+    A batch DataFrame: runs, seals the fanout, and tells what was published; run again under the same name it publishes
+    what is missing. A streaming one needs a `checkpoint`, and returns its query: each epoch, or each `period`, is a
+    fanout of its own, `fanout/…`.
+
+    Parcels are due at the moment in the column `at`, or at once; and by `delay` later. `fields` says which fields of
+    the measurements are sent, by the names they are to have. A topic that is not there is made.
+    """
+    from batchline.spark.following import EVERY_SECOND
+    from batchline.spark.publishing import Due, Opening, Publishing, publish_frame
+
+    due, opening = Due(at, span_us(delay)), Opening(tolerate, labels, on_complete)
+    if not parcels.isStreaming:
+        if checkpoint is not None or period is not None or trigger is not None:
+            raise InvalidInput("checkpoint, period and trigger belong to a stream; the DataFrame is none")
+        return publish_frame(parcels, store, topic, fanout, due, opening, fields)
+    if checkpoint is None:
+        raise InvalidInput("a streaming DataFrame needs a directory for its progress: checkpoint=…")
+    publishing = Publishing(
+        store, topic, fanout, f"{checkpoint}/batchline", period=period, due=due, opening=opening, fields=fields
+    )
+    writer = parcels.writeStream.foreachBatch(publishing).option("checkpointLocation", checkpoint)
+    return writer.trigger(**(EVERY_SECOND if trigger is None else trigger)).start()
 
 
 def read_kafka(

@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
-__all__ = ["ABOUT", "EVERY_SECOND", "Each", "Following", "Pace", "Pack", "stream_frame"]
+__all__ = ["ABOUT", "EVERY_SECOND", "Each", "Following", "Pace", "Pack", "about_batches", "stream_frame"]
 
 #: Given the rows whose fate an epoch has decided, and its number. A repeated epoch brings the same rows.
 Each = Callable[["DataFrame", int], None]
-#: Makes parcels of the rows of an epoch: given them, where to hold the rest, the epoch, and whether it is the last.
-Pack = Callable[["DataFrame", str, int, bool], "DataFrame"]
+#: Makes parcels of the rows of an epoch: given them, where to hold the rest, the epoch, whether it is the last, and
+#: what the clock shows, where that counts.
+Pack = Callable[["DataFrame", str, int, bool, int | None], "DataFrame"]
 CLOCKS: Final = ("data", "wall")
 #: What is asked of a stream's trigger unless somebody asks for something else.
 EVERY_SECOND: Final = {"processingTime": "1 second"}
@@ -92,13 +93,18 @@ def _schema(df: "DataFrame", rules: BatchRules, key: str, lanes: int) -> "Struct
     """The columns of the rows whose fate is known; on `batch_id` stands what stage 2 must know of how they came."""
     from pyspark.sql.types import StructField, StructType
 
-    about = {ABOUT: {"lag_us": rules.window_us + rules.max_delay_us, "lanes": lanes, "key": key}}
+    about = about_batches(rules, key, lanes)
     added = [
         StructField(field.name, field.dataType, True, about if field.name == "batch_id" else None)
         for field in fields_of(ASSIGNED)
     ]
     own = [StructField(field.name, field.dataType, True, field.metadata) for field in df.schema]
     return StructType([*own, *added])
+
+
+def about_batches(rules: BatchRules, key: str, lanes: int) -> dict[str, Any]:
+    """What stage 2 must know of how rows come, as the metadata of their `batch_id`."""
+    return {ABOUT: {"lag_us": rules.window_us + rules.max_delay_us, "lanes": lanes, "key": key}}
 
 
 class Following:
@@ -180,7 +186,7 @@ class Following:
         rows = every.mapInArrow(task.__call__, self.schema)
         state = Directory(f"{self.state.uri}/parcels")
         if self.pack is not None:
-            rows = self.pack(rows, state.uri, epoch, time.flush)
+            rows = self.pack(rows, state.uri, epoch, time.flush, None)
         self.each(rows, epoch)
         written = self._files(epoch + 1)
         if self.pack is not None:

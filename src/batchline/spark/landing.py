@@ -25,7 +25,18 @@ from batchline.spark.lanes import epoch_of_task
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["FILE", "ROW", "Landed", "from_spark", "land", "look_at", "new_files", "spark_name", "to_spark"]
+__all__ = [
+    "FILE",
+    "ROW",
+    "Landed",
+    "as_spark_reads",
+    "from_spark",
+    "land",
+    "look_at",
+    "new_files",
+    "spark_name",
+    "to_spark",
+]
 
 #: Where a row stood: in batch mode the number of its file and of the row in it, in a stream the latter only.
 ROW: Final = "batchline_row"
@@ -145,7 +156,7 @@ def land(spark: "SparkSession", files: Sequence[Path], names: Mapping[str, str],
         _ask(_listed(spark, files, unlike), _Fit(columns, str(staging.absolute())))
     malformed = [pa_parquet.ParquetFile(_malformed(str(staging), number)).read() for number in range(len(files))]
     rows = carried_schema(columns).append(pa.field(ROW, pa.int64()))
-    frame = spark.read.schema(_spark_schema(rows)).parquet(_as_spark_reads(staging / "rows"))
+    frame = spark.read.schema(_spark_schema(rows)).parquet(as_spark_reads(staging / "rows"))
     return Landed(frame, columns, pa.concat_tables(malformed))
 
 
@@ -190,7 +201,7 @@ def new_files(
     """The rows of a directory's files as a stream, of these columns; malformed lines go to their directory by epoch."""
     # Spark lists the files and remembers which it has seen; as only their paths are asked for, it opens none.
     files = spark.readStream.format("binaryFile").schema(BINARY_FILE).option("maxFileAge", NEVER)
-    paths = files.load(_as_spark_reads(directory)).select("path")
+    paths = files.load(as_spark_reads(directory)).select("path")
     rows = carried_schema(columns).append(pa.field(FILE, pa.string())).append(pa.field(ROW, pa.int64()))
     task = _Follow(dict(names), columns, str(directory.resolve()), str(malformed.absolute()))
     # All mentions of a path in one task: see `_Follow`.
@@ -198,7 +209,7 @@ def new_files(
     return spread.mapInArrow(task.__call__, _spark_schema(rows))
 
 
-def _as_spark_reads(directory: Path) -> str:
+def as_spark_reads(directory: Path) -> str:
     """A local directory; Spark decodes no %20, but sees patterns in brackets."""
     return "file://" + PATTERNS.sub(r"\\\g<0>", str(directory.resolve()))
 

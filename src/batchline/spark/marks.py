@@ -26,9 +26,14 @@ def marked(df: "DataFrame", key: str, time: str, lanes: int, clock: str) -> "Dat
     return rows.unionByName(_marks(ticks.select(sf.col("timestamp").alias("tick"), lane.alias("lane")), df, time))
 
 
-def every_lane(df: "DataFrame", lanes: int) -> "DataFrame":
-    """A mark for each lane, with the columns of `marked`."""
-    return _marks(df.sparkSession.range(0, lanes, 1, 1).withColumnRenamed("id", "lane"), df, None)
+def every_lane(df: "DataFrame", lanes: int, time: str | None = None, tick_us: int | None = None) -> "DataFrame":
+    """A mark for each lane, with the columns of `marked`; one with a time is a tick."""
+    from pyspark.sql import functions as sf
+
+    frame = df.sparkSession.range(0, lanes, 1, 1).withColumnRenamed("id", "lane")
+    if tick_us is None:
+        return _marks(frame, df, None)
+    return _marks(frame.withColumn("tick", sf.timestamp_micros(sf.lit(tick_us))), df, time)
 
 
 def _marks(frame: "DataFrame", df: "DataFrame", time: str | None) -> "DataFrame":

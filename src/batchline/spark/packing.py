@@ -59,10 +59,11 @@ def packer_of(rules: PackRules, names: Names, linger: timedelta | None) -> Pack:
     """What makes parcels of the epochs of a stream that is followed."""
     pack_names = PackNames(names.key, names.type, names.event_time, names.receive_time, names.size)
 
-    def pack(df: "DataFrame", state: str, epoch: int, end: bool) -> "DataFrame":
+    def pack(df: "DataFrame", state: str, epoch: int, end: bool, tick_us: int | None) -> "DataFrame":
         lanes, task, rows = _stream_task(df, rules, pack_names, state, linger)
         task = task._replace(epoch=epoch, end=end)
-        every = marked(rows, task.names.key, "", lanes, "data").unionByName(every_lane(rows, lanes))
+        marks = every_lane(rows, lanes, str(task.names.closed_at), tick_us)
+        every = marked(rows, task.names.key, "", lanes, "data").unionByName(marks)
         return by_lane(every, lanes).mapInArrow(task.__call__, _schema(df, task.own))
 
     return pack

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext, StatusTracker
     from pyspark.sql import SparkSession
 
-    from batchline.flow import Watch
+    from batchline.core.watch import Watch
 
 __all__ = ["watched"]
 

@@ -27,8 +27,8 @@ from batchline.columnar.batches import counts_of
 from batchline.columnar.columns import MOMENT, check_names, check_there, sizes_of
 from batchline.columnar.names import Names
 from batchline.core.batch_rules import BatchRules
+from batchline.core.watch import Watch, unwatched
 from batchline.errors import BatchlineError, InvalidFile
-from batchline.flow import Watch, unwatched
 from batchline.sinks.files import remove_file, write_table, write_text
 from batchline.sources.files import files_of
 from batchline.spark.batching import batch_frame
@@ -38,7 +38,15 @@ from batchline.spark.progress import watched
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["checked_columns", "names_for", "replace_directory", "run_batch", "translated", "write_parts"]
+__all__ = [
+    "Counts",
+    "checked_columns",
+    "names_for",
+    "replace_directory",
+    "run_batch",
+    "translated",
+    "write_parts",
+]
 
 #: What a column that is added to each row is.
 KINDS: Final = {"batch_start": MOMENT, "batch_end": MOMENT, "closed_at": MOMENT}

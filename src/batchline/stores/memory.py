@@ -7,6 +7,7 @@ from typing import TypeVar
 from batchline.errors import InvalidStore
 from batchline.stores.address import Address
 from batchline.stores.memory_capacity import MemoryCapacityRows
+from batchline.stores.memory_lanes import MemoryLaneRows
 from batchline.stores.memory_tables import MemoryTables
 from batchline.stores.memory_timeline import MemoryTimelineRows
 from batchline.stores.memory_tracker import MemoryTrackerRows
@@ -18,7 +19,7 @@ __all__ = ["MemoryStore"]
 T = TypeVar("T")
 
 
-class MemoryRows(MemoryTrackerRows, MemoryTimelineRows, MemoryCapacityRows):
+class MemoryRows(MemoryTrackerRows, MemoryTimelineRows, MemoryCapacityRows, MemoryLaneRows):
     """The tables of all stages."""
 
 

@@ -57,6 +57,7 @@ class MemoryTables:
     resources: Table = field(init=False)
     partitions: Table = field(init=False)
     askings: Table = field(init=False)
+    lanes: Table = field(init=False)
 
     def __post_init__(self) -> None:
         for one in fields(self):

@@ -7,6 +7,7 @@ from batchline.core.bundle import Bundle
 from batchline.core.spot import Spot
 from batchline.core.topic import Topic
 from batchline.stores.line import LineChanges
+from batchline.stores.rows import Rows
 from batchline.stores.timeline_rows import TimelineRows
 
 __all__ = ["end_messages", "prune_ended", "remove_topic"]
@@ -62,9 +63,10 @@ def end_messages(rows: TimelineRows, topic: Topic, now_ms: int, limit: int, numb
     return len(free)
 
 
-def remove_topic(rows: TimelineRows, topic: Topic) -> bool:
+def remove_topic(rows: Rows, topic: Topic) -> bool:
     """Forget a topic that is being deleted, if nothing of it is left; tells whether it was so."""
     if rows.has_spots(topic.number):
         return False
     rows.remove_topic(topic.number)
+    rows.delete_lanes(topic.number)
     return True

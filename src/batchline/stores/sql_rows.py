@@ -1,11 +1,12 @@
 """The tables of all stages in a SQL database."""
 
 from batchline.stores.sql_capacity import SqlCapacityRows
+from batchline.stores.sql_lanes import SqlLaneRows
 from batchline.stores.sql_timeline import SqlTimelineRows
 from batchline.stores.sql_tracker import SqlTrackerRows
 
 __all__ = ["SqlRows"]
 
 
-class SqlRows(SqlTrackerRows, SqlTimelineRows, SqlCapacityRows):
+class SqlRows(SqlTrackerRows, SqlTimelineRows, SqlCapacityRows, SqlLaneRows):
     """The tables of all stages, on one session."""

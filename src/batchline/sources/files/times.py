@@ -1,18 +1,15 @@
 """Times: ISO-8601 texts with a zone and Arrow's timestamps, by column; one by one only where Arrow is in doubt."""
 
-import re
-from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from batchline.columnar.columns import MOMENT, US_PER
-from batchline.core.moment import EARLIEST_US, LATEST_US, us_of
+from batchline.core.moment import EARLIEST_US, LATEST_US
+from batchline.sources.iso_time import EXPECTED, us_from_text
 
 __all__ = ["EXPECTED", "moments_from_texts", "moments_from_timestamps"]
-
-EXPECTED: Final = "a time with a zone such as 2026-11-15T12:00:00.000Z"
 
 #: A fraction finer than microseconds, which Arrow refuses.
 FINER: Final = r"(\.\d{6})\d{1,3}(Z|[+-])"
@@ -20,10 +17,6 @@ FINER: Final = r"(\.\d{6})\d{1,3}(Z|[+-])"
 SURE: Final = (
     r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])[T ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?"
     r"(Z|[+-]([01]\d|2[0-3]):?[0-5]\d)$"
-)
-#: All that is read: as Arrow does, minutes, seconds and the minutes of the zone may be left out.
-TIME: Final = re.compile(
-    r"\d{4}-\d\d-\d\d[T ]([01]\d|2[0-3])(:\d\d(:\d\d(\.\d{1,9})?)?)?(Z|[+-]([01]\d|2[0-3])(:?[0-5]\d)?)", re.ASCII
 )
 
 
@@ -36,17 +29,8 @@ def moments_from_texts(texts: Any) -> Any:
         sure = pc.fill_null(pc.match_substring_regex(texts, SURE), True)
     doubtful = pc.invert(sure).combine_chunks()
     moments = pc.if_else(sure, texts, pa.scalar(None, texts.type)).cast(MOMENT)
-    singly = [_us(text) for text in texts.filter(doubtful).to_pylist()]
+    singly = [us_from_text(text) for text in texts.filter(doubtful).to_pylist()]
     return pc.replace_with_mask(moments, doubtful, pa.array(singly, pa.int64()).cast(MOMENT))
-
-
-def _us(text: str) -> int | None:
-    if not TIME.fullmatch(text):
-        return None
-    try:
-        return us_of(datetime.fromisoformat(text))
-    except ValueError:  # the 30th of February
-        return None
 
 
 def moments_from_timestamps(column: Any) -> Any:

@@ -47,6 +47,11 @@ class SqliteStore(Store):
         self._writer = Connections(SqliteDriver(path, synchronous, "BEGIN IMMEDIATE"), 1, PATIENCE_S)
         self._readers = Connections(SqliteDriver(path, synchronous, "BEGIN"), READERS, PATIENCE_S)
 
+    @property
+    def connections(self) -> Connections:
+        """The connection that writes, as that of a server's store is: for tables that are not ours."""
+        return self._writer
+
     def transact(self, work: Callable[[Rows], T]) -> T:
         """Do the work as the one writer."""
         return self._writer.transact(lambda connection: work(_rows(connection)))

@@ -1,0 +1,116 @@
+"""The server of `batchline ingest http`: listens, serves until somebody says stop, and ends with what is under way."""
+
+import asyncio
+import ipaddress
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from batchline.errors import InvalidInput, MissingExtra
+from batchline.runtime.clock import now_us, wait_for
+from batchline.service.group_commit import GroupCommit
+from batchline.service.measurements import measurements_app
+from batchline.sources.landing import Landing
+
+try:
+    import uvicorn
+except ModuleNotFoundError as error:
+    raise MissingExtra("the service needs uvicorn: pip install 'batchline[service]'") from error
+
+__all__ = ["serve_measurements"]
+
+BETWEEN_LOOKS_S = 0.25
+#: How long requests under way are waited for at the end.
+GRACE_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    received: int
+    landed: int
+    malformed: int
+
+
+def serve_measurements(
+    landing: Landing,
+    listen: str,
+    look: Callable[[Any], None],
+    tell: Callable[[str], None],
+    *,
+    insecure: bool,
+    stop: threading.Event | None = None,
+) -> dict[str, int]:
+    """Serve until SIGINT or SIGTERM, or, in a thread, until `stop` is set; what has landed."""
+    group = GroupCommit(landing, now_us)
+    with _listening(listen, insecure=insecure) as listener:
+        config = uvicorn.Config(
+            measurements_app(group), log_level="error", lifespan="off", timeout_graceful_shutdown=GRACE_S
+        )
+        host, port = listener.getsockname()[:2]
+        tell(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}/v1/measurements")
+        asyncio.run(_serve(_Server(config), listener, lambda: look(_counted(group)), stop))
+    return {"landed": group.landed, "malformed": group.malformed, "files": group.files}
+
+
+def _counted(group: GroupCommit) -> _Counts:
+    return _Counts(group.landed + group.malformed, group.landed, group.malformed)
+
+
+class _Server(uvicorn.Server):
+    """One that leaves signals to us: uvicorn raises them once more when it has ended, and no summary would be told."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+async def _serve(
+    server: _Server, listener: socket.socket, look: Callable[[], None], stop: threading.Event | None
+) -> None:
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM) if stop is None else ():
+        loop.add_signal_handler(number, server.handle_exit, number, None)
+    serving = asyncio.create_task(server.serve([listener]))
+    serving.add_done_callback(lambda _: ended.set())
+    while not ended.is_set():
+        look()
+        if stop is not None and stop.is_set():
+            server.should_exit = True
+        await wait_for(ended, BETWEEN_LOOKS_S)
+    await serving
+
+
+@contextmanager
+def _listening(listen: str, *, insecure: bool) -> Iterator[socket.socket]:
+    host, port = _place(listen)
+    if not insecure and not _is_loopback(host):
+        raise InvalidInput(
+            f"{host} can be reached by others, and anybody may then send anything: "
+            "listen on 127.0.0.1, or say --insecure"
+        )
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        raise InvalidInput(f"cannot listen on {listen}: {error.strerror or error}") from error
+    with listener:
+        yield listener
+
+
+def _place(listen: str) -> tuple[str, int]:
+    host, _, port = listen.rpartition(":")
+    if not host or not (port.isascii() and port.isdecimal() and int(port) < 65_536):
+        raise InvalidInput(f"--listen expects HOST:PORT such as 127.0.0.1:8080, got {listen!r}")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, which may be anybody's
+        return False

@@ -1,0 +1,110 @@
+"""`batchline work`: a worker alone."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from batchline.cli import screen
+from batchline.cli.options import Json
+from batchline.cli.run import Changes, read_pipeline
+from batchline.core.pipeline import Capacity, Pipeline, Publication, SinkAddress, Source
+from batchline.errors import InvalidInput
+from batchline.runtime.clock import wait_for
+from batchline.runtime.timeline import Timeline
+from batchline.runtime.worker import Worker
+from batchline.stores import Store, open_store
+
+BETWEEN_LOOKS_S = 0.5
+
+
+def work(
+    path: Annotated[
+        Path | None, typer.Argument(metavar="PIPELINE", help="A file of TOML that describes the pipeline.")
+    ] = None,
+    store: Annotated[str | None, typer.Option("--store", help="The address of the store, without a file.")] = None,
+    topic: Annotated[str, typer.Option("--topic", help="The topic of the parcels, without a file.")] = "parcels",
+    sink: Annotated[str, typer.Option("--sink", help="The address of the sink, without a file.")] = "stdout:",
+    capacity: Annotated[
+        float | None, typer.Option("--capacity", help="How much the sink takes a second, without a file.", min=0)
+    ] = None,
+    cost: Annotated[
+        str, typer.Option("--cost", help="What of it counts: parcel, measurement, byte, field:NAME.")
+    ] = "parcel",
+    shared: Annotated[
+        str | None, typer.Option("--shared", help="Where workers that share the capacity keep their leases.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="The worker's own name: started again with it, it goes on.")
+    ] = None,
+    until_empty: Annotated[bool, typer.Option("--until-empty", help="End when nothing is left on the topic.")] = False,
+    changes: Changes = None,
+    json: Json = False,
+) -> None:
+    """Deliver the parcels of a topic to a sink, within the capacity, until Ctrl-C.
+
+    Any number of workers, on any number of machines, may work on one topic: they share its lanes, and of each lane one
+    parcel is on its way at a time.
+
+    [bold]Examples[/]
+
+      batchline work pipeline.toml --name worker-1
+      batchline work --store postgresql://db/fleet --sink https://api.example/v1/batches --capacity 50
+      batchline work --store sqlite:///fleet.db --sink files:arrived --until-empty --json
+    """
+    if (path is None) == (store is None):
+        raise InvalidInput("a worker needs a pipeline's file, or --store and --sink")
+    if path is not None:
+        pipeline = read_pipeline(path, changes or [])
+    else:
+        pipeline = _pipeline(str(store), topic, sink, capacity, cost, shared)
+    with open_store(pipeline.publish.store) as opened, screen.live("looking for parcels") as say:
+        worker = asyncio.run(_work(pipeline, opened, name, until_empty, say))
+    _show(worker, json)
+
+
+def _pipeline(store: str, topic: str, sink: str, capacity: float | None, cost: str, shared: str | None) -> Pipeline:
+    limit = None if capacity is None else Capacity(capacity, cost, shared)
+    publication = Publication(store, topic)
+    return Pipeline("work", Source("-"), publication, "-", capacity=limit, sink=SinkAddress(sink))
+
+
+async def _work(pipeline: Pipeline, store: Store, name: str | None, until_empty: bool, say: Any) -> Worker:
+    from batchline.flow import worker_of
+
+    worker = worker_of(pipeline, store, worker=name)
+    working = asyncio.ensure_future(worker.run(signals=True))
+    never = asyncio.Event()
+    while not working.done():
+        await wait_for(never, BETWEEN_LOOKS_S)
+        say(_line(worker))
+        if until_empty and await asyncio.to_thread(_is_empty, store, pipeline.publish.topic):
+            worker.stop()
+            break
+    await working
+    return worker
+
+
+def _is_empty(store: Store, topic: str) -> bool:
+    left = Timeline(store).count(topic)
+    return not left.total
+
+
+def _line(worker: Worker) -> str:
+    parcels = worker.parcels
+    return (
+        f"{parcels['delivered']:,} parcels delivered · {parcels['failed']:,} to come again · "
+        f"{parcels['refused']:,} refused · {worker.dispatcher.inflight:,} on their way"
+    )
+
+
+def _show(worker: Worker, json: bool) -> None:
+    ended = [{"fanout": ending.fanout, "state": ending.state} for ending in worker.endings]
+    if json:
+        data = {"parcels": dict(worker.parcels), "measurements": dict(worker.measurements), "ended": ended}
+        screen.say_json(data)
+        return
+    screen.out.print(_line(worker), highlight=False)
+    for ending in worker.endings:
+        screen.say(f"[green]✓[/] fanout {screen.plain(ending.fanout)} is {ending.state}")

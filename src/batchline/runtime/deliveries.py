@@ -1,0 +1,56 @@
+"""What workers tell the store: which parcels have arrived, and how far the lanes are."""
+
+import secrets
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from batchline.core.message import Outcome
+from batchline.runtime.timeline import Timeline
+from batchline.stores.delivering import Delivery, Settled, settle_deliveries
+from batchline.stores.fresh_numbers import fresh_number
+from batchline.stores.rows import Rows
+from batchline.stores.store import Store
+from batchline.stores.topics import known_topic
+
+if TYPE_CHECKING:
+    from batchline.core.fanout import Ending
+
+__all__ = ["Deliveries"]
+
+PRODUCER_GROUP: Final = "dead parcels"
+#: Numbers that a delivery may need, of spots that are split and messages that are made.
+NUMBERS: Final = 16
+
+
+class Deliveries:
+    """The deliveries of a topic's parcels."""
+
+    def __init__(self, store: Store, timeline: Timeline, topic: str):
+        self._store, self._timeline, self._topic = store, timeline, topic
+        #: Fanouts that ended by what was settled here; each is told here or elsewhere, once.
+        self.endings: list[Ending] = []
+
+    def settle(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
+        """Note what became of parcels, in one transaction."""
+        self._timeline.check_clock()
+        now_ms, call_id = self._timeline.now_ms(), secrets.token_hex(8)
+        first = fresh_number(now_ms, NUMBERS * len(deliveries))
+
+        def settle(rows: Rows) -> Settled:
+            numbers = count(first)
+            return settle_deliveries(rows, self._topic, PRODUCER_GROUP, deliveries, now_ms * 1_000, numbers, call_id)
+
+        settled = self._store.transact(settle)
+        self.endings += settled.endings
+        return settled.outcomes
+
+    def reached(self, publications: Iterable[str]) -> dict[tuple[str, int], int]:
+        """Up to which number the parcels of each lane of these publications have arrived."""
+        wanted = list(publications)
+
+        def look(rows: Rows) -> dict[tuple[str, int], int]:
+            topic = known_topic(rows, self._topic).number
+            return {(name, row.lane): row.delivered for name in wanted for row in rows.lanes(topic, name)}
+
+        return self._store.read(look)

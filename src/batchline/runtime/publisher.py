@@ -1,0 +1,89 @@
+"""Publishes parcels: puts them on the timeline, together with the items that track them, once, lane by lane."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Final
+
+from batchline.core.consignment import Consignment
+from batchline.core.message import LARGEST_BODY
+from batchline.core.name import check_name
+from batchline.errors import InvalidMessage, StoreUnavailable, UnknownTopic
+from batchline.runtime.clock import now_us
+from batchline.runtime.timeline import Timeline
+from batchline.stores.delivering import dead_letters_of
+from batchline.stores.fresh_numbers import fresh_number
+from batchline.stores.owning import NumbersTaken
+from batchline.stores.posting import Posting, post_parcels
+from batchline.stores.rows import Rows
+from batchline.stores.store import Store
+
+__all__ = ["AT_ONCE", "Publisher", "make_topics"]
+
+#: Parcels that one transaction takes on: as many as a group has items.
+AT_ONCE: Final = 64
+TRIES: Final = 100
+PRODUCER_GROUP: Final = "parcels"
+#: What the line about a parcel may need of a body, beside its measurements.
+LONGEST_HEAD: Final = 4_096
+
+
+class Publisher:
+    """A publication on a topic. Any number of processes publish its lanes, each of them one lane at a time."""
+
+    def __init__(
+        self,
+        store: Store,
+        topic: str,
+        fanout: str,
+        *,
+        producer_group: str = PRODUCER_GROUP,
+        clock: Callable[[], int] = now_us,
+    ):
+        """Publishes to a topic that is there, into a fanout that is open."""
+        self._store = store
+        self._topic = check_name("the name of a topic", topic)
+        self._fanout = check_name("the id of a fanout", fanout)
+        self._producer_group = check_name("the producer group", producer_group)
+        self._now_us = clock
+
+    def post(self, parcels: Sequence[Consignment], at_ms: Sequence[int | None] | None = None) -> bool:
+        """Publish up to 64 parcels of one lane, in order; tells whether they were not published before.
+
+        They are due at their moments, or at once. Either all of them are published, with their items, or none.
+        """
+        moment_us = self._now_us()
+        _check_sizes(parcels)
+        moments = [moment_us // 1_000 if at is None else at for at in at_ms or [None] * len(parcels)]
+        posting = Posting(self._topic, self._producer_group, self._fanout, parcels, moments, moment_us)
+        for _ in range(TRIES):
+            first = fresh_number(moment_us // 1_000, 4 * len(parcels))
+
+            def post(rows: Rows, first: int = first) -> bool:
+                return post_parcels(rows, posting, count(first))
+
+            try:
+                return self._store.transact(post)
+            except NumbersTaken:
+                continue
+        raise StoreUnavailable(f"no free numbers were found in {TRIES} tries")
+
+
+def make_topics(timeline: Timeline, topic: str) -> None:
+    """Make the topic of parcels and that of its dead letters, where they are not there."""
+    for name in (topic, dead_letters_of(topic)):
+        try:
+            timeline.topic(name)
+        except UnknownTopic:
+            timeline.create_topic(name)
+
+
+def _check_sizes(parcels: Sequence[Consignment]) -> None:
+    """A parcel that no message can hold is refused before anything is written."""
+    for parcel in parcels:
+        if len(parcel.payload) > LARGEST_BODY - LONGEST_HEAD and len(parcel.as_body()) > LARGEST_BODY - LONGEST_HEAD:
+            size = len(replace(parcel, item=None).as_body())
+            raise InvalidMessage(
+                f"parcel {parcel.id!r} has {parcel.count:,} measurements of {size:,} bytes, gzipped; a message holds "
+                f"{LARGEST_BODY:,}: pack with a smaller max_items or max_bytes"
+            )

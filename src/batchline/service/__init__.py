@@ -1,0 +1,1 @@
+"""The path over HTTP."""

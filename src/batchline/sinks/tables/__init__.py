@@ -1,0 +1,1 @@
+"""Tables of users that parcels are written to, a file per kind of database."""

@@ -1,0 +1,172 @@
+"""A pipeline's stream on Spark: what an epoch hands out is kept, packed and published.
+
+rows ──► follow ──► batched, batches, rejected in files ──► parcels ──► tracker and timeline
+                                 └── read again from there: an epoch that is repeated reads what it wrote
+"""
+
+import json
+import threading
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from batchline.columnar.names import Names
+from batchline.core.batch_rules import BatchRules
+from batchline.core.pack_rules import PackRules
+from batchline.runtime.clock import now_us
+from batchline.spark import checkpoint as checkpoints
+from batchline.spark.epoch_files import Directory
+from batchline.spark.epoch_results import BATCHED, EpochResults, lines_by_epoch
+from batchline.spark.following import EVERY_SECOND, Following, about_batches
+from batchline.spark.landing import as_spark_reads
+from batchline.spark.packing import packer_of
+from batchline.spark.pipeline_source import PipelineSource
+from batchline.spark.publishing import Publishing
+from batchline.spark.stream_columns import note_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["PipelineStream", "Stopped"]
+
+BETWEEN_CHECKS_S: Final = 0.02
+#: Batched rows of so many epochs are kept: an epoch that is repeated reads its own.
+KEPT: Final = 2
+TICKS: Final = "ticks"
+#: Counts of a stream that are of no row's fate.
+NO_VERDICTS: Final = ("read", "batches", "behind_watermark")
+
+
+class Stopped(Exception):
+    """Somebody has asked to stop before this epoch began."""
+
+
+class PipelineStream:
+    """A stream that is followed, packed and published."""
+
+    def __init__(
+        self,
+        source: PipelineSource,
+        rules: BatchRules,
+        pack: PackRules,
+        publishing: Publishing,
+        out: Path,
+        checkpoint: str,
+        *,
+        lanes: int,
+        linger: timedelta,
+    ) -> None:
+        """Nothing runs yet."""
+        columns = source.columns
+        self.following = Following(source.rows, rules, source.names, source.pace, self._each, checkpoint, lanes)
+        note_columns(self.following.state, columns)
+        self.results = EpochResults(out, columns, always=(BATCHED,))
+        self.publishing, self.stop = publishing, threading.Event()
+        self._source, self._rules, self._checkpoint = source, rules, checkpoint
+        self._packer = packer_of(pack, Names(size="size" if "size" in columns.names else None), linger)
+        self._state = Directory(f"{self.following.state.uri}/parcels")
+        self._ending = False
+        self._other: StreamingQuery | None = None
+        self.epoch = -1
+        #: The lines that were no measurements, by epoch: one that is replayed counts once.
+        self.malformed = lines_by_epoch(out / "malformed")
+
+    # --- its life ---
+
+    def start(self, trigger: Mapping[str, Any] = EVERY_SECOND) -> None:
+        """Start the query, or go on from its checkpoint."""
+        self.following.start(trigger)
+        if self._source.malformed is not None:
+            # A query of its own: what one reads of the source, the other does not see.
+            writer = self._source.malformed.drop("value").writeStream.foreachBatch(self._keep_malformed)
+            writer = writer.option("checkpointLocation", f"{self._checkpoint}/malformed")
+            self._other = writer.trigger(**trigger).start()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its query runs."""
+        query = self.following.query
+        return query is not None and bool(query.isActive)
+
+    def finish(self) -> None:
+        """Wait until the query has ended, and hand out, pack and publish all that is open."""
+        self.following.wait()
+        if self._other is not None:
+            self._other.awaitTermination()
+        self._ending = True
+        self.following.finish()
+        self.publishing.finish(self.epoch)
+
+    def stop_between_epochs(self) -> None:
+        """Stop while nothing runs: interrupted, Spark 4.3 can overflow its stack on its way out, and print it."""
+        self.stop.set()
+        if self._other is not None:
+            self._other.stop()
+        query, pause = self.following.query, threading.Event()
+        while query is not None and query.isActive:
+            if not query.status["isTriggerActive"]:
+                query.stop()
+            pause.wait(BETWEEN_CHECKS_S)
+        # An epoch that began all the same was refused by `_each`, and will be run at the next start.
+        failed = query.exception() if query is not None else None
+        if failed is not None and Stopped.__name__ not in str(failed):
+            self.following.wait()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether its input has ended, and all of it was handed out."""
+        return checkpoints.is_finished(self.following.state) is not None and not self._open()
+
+    def _open(self) -> int:
+        counts = self.following.summary()
+        return counts.get("read", 0) - sum(count for name, count in counts.items() if name not in NO_VERDICTS)
+
+    def figures(self) -> dict[str, Any]:
+        """What has come since the stream began, and what became of it."""
+        counts = self.following.summary()
+        rejected = {name: count for name, count in counts.items() if count and name not in (*NO_VERDICTS, BATCHED)}
+        malformed = sum(self.malformed.values())
+        return {
+            "read": counts.get("read", 0) + malformed,
+            "batched": counts.get(BATCHED, 0),
+            "rejected": rejected | ({"malformed": malformed} if malformed else {}),
+            "batches": counts.get("batches", 0),
+        }
+
+    # --- an epoch ---
+
+    def _each(self, rows: "DataFrame", epoch: int) -> None:
+        if self.stop.is_set():
+            raise Stopped
+        self.results.write(rows, epoch)
+        self.malformed |= lines_by_epoch(self.results.out / "malformed", epoch)
+        parcels = self._packer(self._batched(epoch), self._state.uri, epoch, self._ending, self._tick_us(epoch))
+        self.publishing(parcels, epoch)
+        self.epoch = epoch
+        self.results.forget(BATCHED, [epoch - KEPT])
+
+    def _keep_malformed(self, rows: "DataFrame", epoch: int) -> None:
+        """Keep what is no measurement, as the lines of files are kept."""
+        if not rows.isEmpty():
+            rows.write.mode("overwrite").json(as_spark_reads(self.results.out / "malformed" / f"epoch={epoch}"))
+            self.malformed |= lines_by_epoch(self.results.out / "malformed", epoch)
+
+    def _batched(self, epoch: int) -> "DataFrame":
+        """What an epoch has batched, from its files, with what stage 2 must know of it."""
+        path = self.results.of(BATCHED, epoch).absolute()
+        about = about_batches(self._rules, "key", self.following.lanes)
+        return self._source.rows.sparkSession.read.parquet(as_spark_reads(path)).withMetadata("batch_id", about)
+
+    def _tick_us(self, epoch: int) -> int | None:
+        """What the clock showed when an epoch was first run: repeated, it lets parcels linger for as long."""
+        if self._source.pace.clock == "data":
+            return None
+        name = f"{TICKS}/{epoch:06}.json"
+        text = self._state.read_text(name)
+        if text is None:
+            text = json.dumps({"tick_us": now_us()})
+            self._state.write_text(name, text)
+            self._state.delete(f"{TICKS}/{epoch - KEPT - 1:06}.json")
+        return int(json.loads(text)["tick_us"])

@@ -1,0 +1,211 @@
+"""POST /v1/measurements through a real server: answered only when what came is durable."""
+
+import asyncio
+import errno
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import uvicorn
+
+from batchline.runtime.clock import now_us
+from batchline.service.group_commit import GroupCommit
+from batchline.service.measurements import LARGEST_BODY, measurements_app
+from batchline.sources.landing import Landing
+from batchline.sources.measured import Arrival, Measured
+
+GOOD = {"key": "pump", "type": "temp", "event_time": "2026-11-15T12:00:00Z", "value": 21.5}
+ROUTE = "/v1/measurements"
+PATIENCE_S = 30.0
+
+
+@contextmanager
+def serving(landing: Landing) -> Iterator[str]:
+    """A server in a thread, on a port that is free."""
+    config = uvicorn.Config(measurements_app(landing), log_level="critical", lifespan="off")
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(PATIENCE_S)
+
+
+@pytest.fixture(scope="module")
+def landing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Landing]:
+    with Landing(tmp_path_factory.mktemp("http") / "landing", "http") as landing:
+        yield landing
+
+
+@pytest.fixture(scope="module")
+def client(landing: Landing) -> Iterator[httpx2.Client]:
+    with serving(landing) as url, httpx2.Client(base_url=url) as client:
+        yield client
+
+
+@pytest.fixture
+def landed(landing: Landing) -> "Landed":
+    for file in landing.directory.rglob("*.jsonl"):
+        file.unlink()
+    return Landed(landing.directory)
+
+
+class Landed:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def rows(self, below: str = ".") -> list[dict[str, Any]]:
+        files = sorted((self.directory / below).glob("*.jsonl"))
+        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+    def files(self) -> int:
+        return len(list(self.directory.glob("*.jsonl")))
+
+
+def post(client: httpx2.Client, body: bytes | str, kind: str = "application/json") -> httpx2.Response:
+    return client.post(ROUTE, content=body, headers={"content-type": kind})
+
+
+def check_problem(answer: httpx2.Response, status: int, detail: str) -> None:
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert (problem["type"], problem["status"]) == ("about:blank", status)
+    assert problem["title"]
+    assert detail in problem["detail"]
+
+
+def test_an_array_lands_and_is_answered_with_how_many(client: httpx2.Client, landed: Landed) -> None:
+    answer = post(client, json.dumps([GOOD, GOOD | {"type": "flow", "value": 3, "unit": "l/s"}]))
+    assert (answer.status_code, answer.json()) == (202, {"accepted": 2, "rejected": []})
+    first, second = landed.rows()
+    assert (first["key"], first["type"], first["event_time"], first["value"], first["more"]) == (
+        "pump", "temp", "2026-11-15T12:00:00.000000Z", 21.5, "{}",
+    )  # fmt: skip
+    assert (second["value"], second["more"]) == (3.0, '{"unit":"l/s"}')
+    assert second["sequence"] == first["sequence"] + 1
+
+
+def test_one_object_is_an_array_of_one(client: httpx2.Client, landed: Landed) -> None:
+    assert post(client, json.dumps(GOOD)).json() == {"accepted": 1, "rejected": []}
+    assert len(landed.rows()) == 1
+
+
+def test_lines_that_are_no_measurements_are_told_by_number_and_kept(client: httpx2.Client, landed: Landed) -> None:
+    lines = [json.dumps(GOOD), "", "{", json.dumps(GOOD | {"value": "warm"}), json.dumps({"key": "pump"}), "7"]
+    answer = post(client, "\n".join(lines), "application/x-ndjson; charset=utf-8")
+    assert answer.status_code == 202
+    assert answer.json()["accepted"] == 1
+    assert [(one["line"], one["reason"].partition(",")[0]) for one in answer.json()["rejected"]] == [
+        (3, "not JSON: Expecting property name enclosed in double quotes at column 2"),
+        (4, "value must be a number"),
+        (5, "type must be text that is not empty"),
+        (6, "expected a JSON object"),
+    ]
+    assert [row["text"] for row in landed.rows("malformed")] == [lines[place] for place in (2, 3, 4, 5)]
+    assert len(landed.rows()) == 1
+
+
+@pytest.mark.parametrize("body", [b"[]", b" [ ] "])
+def test_nothing_is_accepted_as_nothing(client: httpx2.Client, landed: Landed, body: bytes) -> None:
+    assert post(client, body).json() == {"accepted": 0, "rejected": []}
+    assert landed.files() == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status", "detail"),
+    [
+        (b"{", "application/json", 400, "not JSON: Expecting property name"),
+        (b"", "application/json", 400, "not JSON: Expecting value"),
+        (b"\xff", "application/json", 400, "not UTF-8"),
+        (b"a\nb", "application/x-ndjson", 400, "none of the 2 lines is JSON"),
+        (b"key,type", "text/csv", 415, "expected application/json or application/x-ndjson, got text/csv"),
+        (b"[]", "", 415, "got no content type"),
+        (b" " * (LARGEST_BODY + 1), "application/json", 413, "expected at most 8,388,608 bytes"),
+    ],
+)
+def test_what_cannot_be_measurements_is_a_problem_and_leaves_nothing(
+    client: httpx2.Client, landed: Landed, body: bytes, kind: str, status: int, detail: str
+) -> None:
+    check_problem(post(client, body, kind), status, detail)
+    assert landed.files() == 0
+
+
+def test_a_body_whose_length_nobody_has_told_is_cut_off_all_the_same(client: httpx2.Client) -> None:
+    pieces = (b" " * 2**20 for _ in range(9))
+    check_problem(client.post(ROUTE, content=pieces, headers={"content-type": "application/json"}), 413, "at most")
+
+
+def test_another_method_and_another_route_are_problems_too(client: httpx2.Client) -> None:
+    check_problem(client.get(ROUTE), 405, "Method Not Allowed")
+    check_problem(client.get("/v1/measurments"), 404, "Not Found")
+
+
+def test_while_the_landing_is_unavailable_clients_are_told_to_try_again(
+    client: httpx2.Client, landing: Landing, landed: Landed
+) -> None:
+    elsewhere = landing.directory.with_name("elsewhere")
+    landing.directory.rename(elsewhere)
+    try:
+        answer = post(client, json.dumps(GOOD))
+    finally:
+        elsewhere.rename(landing.directory)
+    check_problem(answer, 503, os.strerror(errno.ENOENT))
+    assert int(answer.headers["retry-after"]) > 0
+    assert post(client, json.dumps(GOOD)).status_code == 202
+    assert len(landed.rows()) == 1
+
+
+def test_a_request_that_is_repeated_brings_a_measurement_of_the_same_event_time(
+    client: httpx2.Client, landed: Landed
+) -> None:
+    for _ in range(2):
+        post(client, json.dumps(GOOD))
+    first, second = landed.rows()
+    assert [first[name] for name in ("key", "type", "event_time")] == [
+        second[name] for name in ("key", "type", "event_time")
+    ]
+    assert first["sequence"] < second["sequence"]
+
+
+class HeldLanding(Landing):
+    """One whose disk is slow: it lands when it is let."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, "http")
+        self.begun, self.let = threading.Event(), threading.Event()
+
+    def land(self, arrivals: "list[Arrival]") -> None:  # type: ignore[override]
+        self.begun.set()
+        assert self.let.wait(PATIENCE_S)
+        super().land(arrivals)
+
+
+def test_requests_that_come_while_one_lands_share_the_next_file_and_none_is_answered_before(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with HeldLanding(tmp_path) as landing:
+            group = GroupCommit(landing, now_us)
+            requests = [asyncio.create_task(group.land(lambda _: [Measured("a", "b", 0, 1.0)])) for _ in range(1)]
+            await asyncio.to_thread(landing.begun.wait, PATIENCE_S)
+            requests += [asyncio.create_task(group.land(lambda _: [Measured("a", "b", 0, 1.0)])) for _ in range(50)]
+            gone = requests.pop()
+            await asyncio.sleep(0)
+            gone.cancel()
+            assert not any(request.done() for request in requests)
+            landing.let.set()
+            arrivals = await asyncio.gather(*requests)
+            assert [arrival.sequence for arrival in arrivals] == sorted(arrival.sequence for arrival in arrivals)
+            assert (group.files, group.landed) == (2, 51)
+
+    asyncio.run(scenario())
+    assert [len(file.read_text().splitlines()) for file in sorted(tmp_path.glob("*.jsonl"))] == [1, 50]
