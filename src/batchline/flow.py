@@ -86,18 +86,23 @@ def run_once(
     spark: "SparkSession",
     *,
     watch: Watch = unwatched,
+    work: bool = True,
     on_delivered: Callable[[Consignment], object] | None = None,
     stop: threading.Event | None = None,
 ) -> Summary:
-    """Take all that is there from the source to the sink. Started again, it goes on where it was."""
-    with _opened(pipeline) as (store, working):
-        working.worker.on_delivered = on_delivered
+    """Take all that is there from the source to the sink. Started again, it goes on where it was.
+
+    Without `work` the delivery is left to workers elsewhere, and only waited for.
+    """
+    with _opened(pipeline, work) as (store, working):
+        if working is not None:
+            working.worker.on_delivered = on_delivered
         if pipeline.source.kind == "kafka":
             summary, labels = _stream_once(pipeline, spark, watch), _labels(pipeline)
         else:
             summary, labels = _batch_once(pipeline, spark, watch)
         _deliver(pipeline, Tracker(store), labels, watch, stop or threading.Event())
-        _note_delivered(summary, working.worker, _fanouts(Tracker(store), labels), Tracker(store))
+        _note_delivered(summary, working, _fanouts(Tracker(store), labels), Tracker(store))
     return summary
 
 
@@ -143,15 +148,16 @@ def _stream_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch) -> Sum
 class Running:
     """A pipeline that goes on until it is stopped."""
 
-    def __init__(self, pipeline: Pipeline, spark: "SparkSession"):
-        self.pipeline, self._spark = pipeline, spark
+    def __init__(self, pipeline: Pipeline, spark: "SparkSession", *, work: bool = True):
+        """Nothing runs yet. Without `work` the delivery is left to workers elsewhere."""
+        self.pipeline, self._spark, self._work = pipeline, spark, work
         self._stream: PipelineStream | None = None
         self._working: Working | None = None
         self._store: Store | None = None
 
     def run(self, stop: threading.Event, tell: Callable[[Summary], None]) -> Summary:
         """Run, and tell how it goes, until `stop` is set; what is open then stays, and the next start goes on."""
-        with _opened(self.pipeline) as (self._store, self._working):
+        with _opened(self.pipeline, self._work) as (self._store, self._working):
             self._stream = stream_of(self.pipeline, self._spark)
             self._stream.start()
             while self._stream.is_active and not stop.wait(BETWEEN_LOOKS_S):
@@ -161,10 +167,10 @@ class Running:
 
     def summary(self) -> Summary:
         """How it stands."""
-        if self._stream is None or self._working is None or self._store is None:
+        if self._stream is None or self._store is None:
             return Summary()
         summary, tracker = _stream_summary(self._stream), Tracker(self._store)
-        _note_delivered(summary, self._working.worker, _fanouts(tracker, _labels(self.pipeline)), tracker)
+        _note_delivered(summary, self._working, _fanouts(tracker, _labels(self.pipeline)), tracker)
         return summary
 
 
@@ -200,13 +206,16 @@ def _limiter_of(pipeline: Pipeline) -> Limiter | None:
 
 
 @contextmanager
-def _opened(pipeline: Pipeline) -> Iterator[tuple[Store, Working]]:
-    """The store, and a worker that delivers from it meanwhile."""
+def _opened(pipeline: Pipeline, work: bool) -> Iterator[tuple[Store, Working | None]]:
+    """The store, and, if it is to, a worker that delivers from it meanwhile."""
     with open_store(pipeline.publish.store) as store:
         timeline = Timeline(store)
         make_topics(timeline, pipeline.publish.topic)
         if pipeline.publish.tell is not None:
             make_topics(timeline, pipeline.publish.tell)
+        if not work:
+            yield store, None
+            return
         with Working(partial(worker_of, pipeline, store)) as working:
             yield store, working
 
@@ -314,9 +323,10 @@ def _stream_summary(stream: "PipelineStream") -> Summary:
     return _summary_of(stream.figures(), published.parcels, published.measurements, published.oversize)
 
 
-def _note_delivered(summary: Summary, worker: Worker, fanouts: list[FanoutStatus], tracker: Tracker) -> None:
-    summary.delivered = worker.parcels["delivered"] + worker.parcels["refused"]
-    summary.arrived = worker.measurements["delivered"]
+def _note_delivered(summary: Summary, working: Working | None, fanouts: list[FanoutStatus], tracker: Tracker) -> None:
+    if working is not None:
+        summary.delivered = working.worker.parcels["delivered"] + working.worker.parcels["refused"]
+        summary.arrived = working.worker.measurements["delivered"]
     summary.acked, summary.failed = sum(one.acked for one in fanouts), sum(one.failed for one in fanouts)
     summary.fanouts = [one.id for one in fanouts]
     undone = [one for one in fanouts if one.state != "complete"]
