@@ -123,14 +123,15 @@ def make(spark: "SparkSession", count: int, directory: Path) -> None:
     if (directory / "_SUCCESS").exists():
         return
     number = sf.col("id")
-    micros = sf.lit(1_790_000_000_000_000) + (number / (KEYS * TYPES)).cast("long") * 1_000_000
-    spread = sf.pmod(sf.hash("id"), sf.lit(200_000))
+    second = sf.lit(1_790_000_000_000_000) + (number / (KEYS * TYPES)).cast("long") * 1_000_000
+    moment = second + sf.pmod(sf.hash("id"), sf.lit(400_000))
+    delay = sf.pmod(sf.hash(number + 1), sf.lit(100_000))
     rows = spark.range(0, count, 1, max(1, count // ROWS_A_FILE)).select(
         sf.concat(sf.lit("device-"), sf.format_string("%05d", (number / TYPES).cast("long") % KEYS)).alias("key"),
         sf.concat(sf.lit("type-"), (number % TYPES).cast("string")).alias("type"),
-        sf.timestamp_micros(micros + sf.pmod(sf.hash("key", "type"), sf.lit(400_000))).alias("event_time"),
-        sf.timestamp_micros(micros + 400_000 + spread).alias("receive_time"),
-        (sf.pmod(sf.hash(number + 1), sf.lit(10_000)) / 100).alias("value"),
+        sf.timestamp_micros(moment).alias("event_time"),
+        sf.timestamp_micros(moment + delay).alias("receive_time"),
+        (sf.pmod(sf.hash(number + 2), sf.lit(10_000)) / 100).alias("value"),
         number.alias("sequence"),
     )
     rows.write.mode("overwrite").parquet(str(directory))
