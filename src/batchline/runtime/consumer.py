@@ -37,6 +37,8 @@ BEAT_EVERY: Final = timedelta(seconds=5)
 #: How long it waits before it asks a store again that did not answer.
 PAUSE_S: Final = 1.0
 MOST_AT_ONCE: Final = 10_000
+#: Why what was not finished in time is given back.
+STOPPED: Final = "the consumer was stopped"
 
 
 @dataclass(slots=True)
@@ -244,8 +246,7 @@ class Consumer:
         self._running = []
         with suppress(StoreError, Degraded):
             if leases:
-                reason = "the consumer was stopped"
-                self._note(await asyncio.to_thread(self._timeline.release, leases, reason=reason))
+                self._note(await asyncio.to_thread(self._timeline.release, leases, reason=STOPPED))
             await asyncio.to_thread(self._timeline.unsubscribe, self._topic, self.consumer)
 
     # --- rests ---
