@@ -18,8 +18,9 @@ MOST_IDLE: Final = 10_000
 #: A parcel whose turn does not come is given back after so long; it comes again after as long, and later each time.
 PATIENCE_S: Final = 1.0
 LONGEST_STALL_S: Final = 30.0
-#: Behind what failed, so that it goes first.
+#: How long behind what failed the next comes, so that it goes first; and how long behind that those of the next block.
 BEHIND_S: Final = 0.002
+BLOCK_S: Final = 0.001
 
 
 class GivenBack(Exception):
@@ -32,6 +33,9 @@ class GivenBack(Exception):
 
 @dataclass(slots=True)
 class _Lane:
+    #: So many parcels come again at one moment, and the next of the lane after them: together all might come at once,
+    #: in any order, and those to go first might find no room.
+    block: int
     order: LaneOrder = field(default_factory=LaneOrder)
     #: Who waits for the turn of a parcel: its number, and since when.
     waiting: dict[Turn, tuple[int, float]] = field(default_factory=dict)
@@ -59,7 +63,11 @@ class _Lane:
         self.order.give_back(first, until_s)
         for turn, (number, _) in self.waiting.items():
             if number >= first and not turn.done():
-                turn.set_result(until_s + BEHIND_S)
+                turn.set_result(self.again_s(number))
+
+    def again_s(self, number: int) -> float:
+        """When a parcel that waits comes again, if the lane stands until then."""
+        return self.order.until_s + BEHIND_S + (number - self.order.delivered) // self.block * BLOCK_S
 
     def stall(self, first: int, now_s: float) -> None:
         """Give back a parcel whose turn does not come, and all behind it, for longer each time."""
@@ -91,7 +99,7 @@ class LanesInHand:
         self._held += 1
         lane, number, now_s = self._lane(parcel), parcel.number, self._clock()
         if lane.order.place(number) == "wait" and now_s < lane.order.until_s:
-            raise GivenBack(lane.order.until_s + BEHIND_S)  # what failed before it does not come earlier
+            raise GivenBack(lane.again_s(number))  # what failed before it does not come earlier
         if not lane.order.in_hand:
             lane.since_s = now_s
         place = lane.order.take(number)
@@ -169,5 +177,5 @@ class LanesInHand:
         if key not in self._lanes:
             if len(self._lanes) >= MOST_IDLE:
                 self._lanes = {key: lane for key, lane in self._lanes.items() if lane.order.in_hand}
-            self._lanes[key] = _Lane()
+            self._lanes[key] = _Lane(max(self._room // 4, 1))
         return self._lanes[key]

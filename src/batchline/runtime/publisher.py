@@ -26,6 +26,8 @@ TRIES: Final = 100
 PRODUCER_GROUP: Final = "parcels"
 #: What the line about a parcel may need of a body, beside its measurements.
 LONGEST_HEAD: Final = 4_096
+#: What the message for the rest of a parcel adds to its id.
+ROOM_FOR_RESTS: Final = "~000000"
 
 
 class Publisher:
@@ -87,7 +89,8 @@ def _check_parcels(parcels: Sequence[Consignment], at_ms: Sequence[int | None] |
     first = parcels[0]
     for place, parcel in enumerate(parcels):
         check_head(parcel.head())
-        check_name("the id of a parcel's message", message_id(parcel.publication, parcel.lane, parcel.number))
+        id = message_id(parcel.publication, parcel.lane, parcel.number)
+        check_name("the id of a parcel's message", f"{id}{ROOM_FOR_RESTS}")
         if (parcel.publication, parcel.lane, parcel.number) != (first.publication, first.lane, first.number + place):
             raise InvalidTable(
                 f"expected the parcels of one lane, in order, got number {parcel.number} of lane {parcel.lane} of "

@@ -44,7 +44,7 @@ from batchline.runtime.sending import Sending
 from batchline.runtime.services import Services, Wait
 from batchline.runtime.timeline import Timeline
 from batchline.sinks.sink import Sink
-from batchline.stores.delivering import Delivery, dead_letters_of
+from batchline.stores.delivering import Delivery, dead_letter_id, dead_letters_of
 from batchline.stores.store import Store
 
 __all__ = ["Worker"]
@@ -264,7 +264,7 @@ class Worker:
 
     def _bury(self, strays: Sequence[tuple[LeasedMessage, Lease]]) -> None:
         """Messages that are no parcels: to the dead letters as they are."""
-        dead = [NewMessage(message.body, id=message.id) for message, _ in strays]
+        dead = [NewMessage(message.body, id=dead_letter_id(message.id)) for message, _ in strays]
         outcomes = self._timeline.create(dead_letters_of(self._topic), dead, producer_group=STRAYS)
         # Somebody has used the id for something else: better another id than no message.
         taken = [message.body for (message, _), one in zip(strays, outcomes, strict=True) if not one.ok]

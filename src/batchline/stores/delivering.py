@@ -10,7 +10,7 @@ from typing import Final, Literal
 from batchline.core.ack import Asked, collect_items
 from batchline.core.consignment import Consignment
 from batchline.core.fanout import Ending
-from batchline.core.message import AnyLease, CheckedMessages, Outcome, as_lease
+from batchline.core.message import AnyLease, CheckedMessages, Outcome, as_lease, made_place
 from batchline.core.topic import Topic
 from batchline.stores.lane_rows import LaneRow
 from batchline.stores.leasing import alive_places, done_leases, is_active
@@ -19,7 +19,7 @@ from batchline.stores.rows import Rows
 from batchline.stores.topics import known_topic
 from batchline.stores.tracking import finish_items, told
 
-__all__ = ["DEAD", "Delivery", "Settled", "dead_letters_of", "settle_deliveries"]
+__all__ = ["DEAD", "Delivery", "Settled", "dead_letter_id", "dead_letters_of", "settle_deliveries"]
 
 #: What is added to a topic's name for the parcels that nobody takes.
 DEAD: Final = "-dead"
@@ -58,6 +58,11 @@ class Settled:
 def dead_letters_of(topic: str) -> str:
     """The topic to which parcels go that nobody takes."""
     return f"{topic}{DEAD}"
+
+
+def dead_letter_id(id: str) -> str:
+    """The id of a dead letter: that of its message, unless it was made, which none can be given."""
+    return id if made_place(id) is None else f"dead{id}"
 
 
 def settle_deliveries(
@@ -146,7 +151,7 @@ def _write(
     numbers: Iterator[int],
 ) -> None:
     """Put what is left of parcels where it belongs."""
-    dead = {one.lease.id: one.dead for one in left if one.dead is not None}
+    dead = {dead_letter_id(one.lease.id): one.dead for one in left if one.dead is not None}
     if dead:
         name = dead_letters_of(topic.name)
         if rows.topic(name) is None:
