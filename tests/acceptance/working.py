@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from batchline import open_store
+from batchline import Timeline, open_store
 from batchline.core.consignment import Consignment
 from batchline.runtime.worker import Worker
 from batchline.sinks.sink import Sink
@@ -16,6 +16,8 @@ __all__ = ["Notebook", "main"]
 
 #: What a killed worker held comes back after so long to others.
 LEASE = timedelta(seconds=2)
+#: And its share of the lanes after so long, which is longer than a consumer is silent.
+LIVE_FOR = timedelta(seconds=6)
 
 
 class Notebook(Sink):
@@ -39,7 +41,8 @@ def main(url: str, noted: Path, name: str) -> None:
     with open_store(url) as store:
 
         async def work() -> None:
-            worker = Worker(store, "parcels", Notebook(noted), worker=name, lease=LEASE, in_hand=60)
+            timeline = Timeline(store, live_for=LIVE_FOR)
+            worker = Worker(store, "parcels", Notebook(noted), worker=name, lease=LEASE, in_hand=60, timeline=timeline)
             await worker.run(signals=True)
 
         asyncio.run(work())
