@@ -8,6 +8,7 @@ Only the line is read on the way: the measurements go through as the bytes they 
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ __all__ = ["Consignment", "check_head", "message_id", "read_consignment"]
 
 #: Measurements of so many bytes are gzipped: fewer would hardly be fewer.
 GZIP_FROM: Final = 2_048
+SURROGATE: Final = re.compile("[\ud800-\udfff]")
 #: From where to where the numbers of a parcel may be: what every store can keep.
 NUMBERS: Final = {"lane": (0, 2**31 - 1), "number": (1, 2**63 - 1), "count": (0, 2**63 - 1)}
 
@@ -128,7 +130,7 @@ def check_head(head: dict[str, Any]) -> dict[str, Any]:
 
 def _text(value: object) -> str:
     # Halves of a surrogate pair cannot be written again.
-    if not isinstance(value, str) or any("\ud800" <= one <= "\udfff" for one in value):
+    if not isinstance(value, str) or not (value.isascii() or SURROGATE.search(value) is None):
         raise InvalidMessage(f"expected a parcel, got {shown(value)} where a text belongs")
     return value
 
