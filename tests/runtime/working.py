@@ -159,7 +159,9 @@ class Depot:
         """Let workers work until nothing is left, or until something is so; then stop them."""
         running = [asyncio.ensure_future(worker.run()) for worker in workers]
         while not (until() if until else self.left() == 0):
-            await asyncio.sleep(0.05)
+            await asyncio.wait(running, timeout=0.05, return_when=asyncio.FIRST_COMPLETED)
+            for one in running:
+                assert not one.done(), one.result()
         for worker in workers:
             worker.stop()
         await asyncio.gather(*running)

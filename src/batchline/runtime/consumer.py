@@ -212,7 +212,7 @@ class Consumer:
 
     async def _take(self) -> int:
         free = self._concurrency - len(self._running)
-        if not free:
+        if free <= 0:  # it may have had more in hand before it was started again
             return 0
         lease = self._timeline.lease
         found = await asyncio.to_thread(lease, self._topic, self.consumer, limit=free, duration=self._lease_for)
