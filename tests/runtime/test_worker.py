@@ -94,7 +94,7 @@ def test_a_parcel_that_fails_comes_again_later_each_time_and_those_behind_it_wai
     story()
 
 
-@pytest.mark.parametrize("answer", [7, "no", [1], object()], ids=repr)
+@pytest.mark.parametrize("answer", [7, "no", [1], object()], ids=lambda answer: type(answer).__name__)
 def test_an_answer_that_is_none_is_a_failure(answer: object) -> None:
     @virtually
     async def story() -> None:
