@@ -9,6 +9,7 @@ publishes and a worker that delivers, joined by nothing but the store: kill eith
 
 import hashlib
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -24,7 +25,8 @@ from batchline.core.on_complete import OnComplete
 from batchline.core.pipeline import Pipeline
 from batchline.core.watch import Watch, unwatched
 from batchline.errors import InvalidCheckpoint
-from batchline.leases import open_leases
+from batchline.leases import LeaseManager, open_leases
+from batchline.runtime.clock import now_us
 from batchline.runtime.limiter import Limiter
 from batchline.runtime.provisioned_resource import ProvisionedResource
 from batchline.runtime.publisher import make_topics
@@ -180,11 +182,12 @@ class Running:
 def worker_of(pipeline: Pipeline, store: Store, *, worker: str | None = None) -> Worker:
     """A worker that delivers what the pipeline publishes, to its sink, within its capacity."""
     work, capacity = pipeline.work, pipeline.capacity
+    leases = _leases_of(pipeline)
     return Worker(
         store,
         pipeline.publish.topic,
-        open_sink(pipeline.sink.address, pipeline.sink.options),
-        limiter=_limiter_of(pipeline),
+        open_sink(pipeline.sink.address, pipeline.sink.options, wall=now_us),
+        limiter=_limiter_of(pipeline, leases),
         cost="parcel" if capacity is None else capacity.cost,
         worker=worker,
         in_hand=work.in_hand,
@@ -192,16 +195,23 @@ def worker_of(pipeline: Pipeline, store: Store, *, worker: str | None = None) ->
         lease=work.lease,
         retry=work.retry,
         give_up_after=work.give_up_after,
+        close=None if leases is None else leases.close,
     )
 
 
-def _limiter_of(pipeline: Pipeline) -> Limiter | None:
+def _leases_of(pipeline: Pipeline) -> LeaseManager | None:
+    capacity = pipeline.capacity
+    if capacity is None or capacity.shared is None:
+        return None
+    return open_leases(capacity.shared, capacity.resource)
+
+
+def _limiter_of(pipeline: Pipeline, leases: LeaseManager | None) -> Limiter | None:
     capacity = pipeline.capacity
     if capacity is None:
         return None
-    if capacity.shared is None:
+    if leases is None:
         return ProvisionedResource(capacity.per_second)
-    leases = open_leases(capacity.shared, capacity.resource)
     return SharedResource(leases, capacity.per_second, factor=capacity.piece)
 
 
@@ -216,7 +226,9 @@ def _opened(pipeline: Pipeline, work: bool) -> Iterator[tuple[Store, Working | N
         if not work:
             yield store, None
             return
-        with Working(partial(worker_of, pipeline, store)) as working:
+        # Under a name that stays: started again after a kill, it has its parcels at once.
+        name = f"{pipeline.name}-run-{socket.gethostname()}"
+        with Working(partial(worker_of, pipeline, store, worker=name)) as working:
             yield store, working
 
 

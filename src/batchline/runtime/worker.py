@@ -81,6 +81,7 @@ class Worker:
         give_up_after: int | None = None,
         drain: timedelta = timedelta(seconds=30),
         flush_interval: timedelta = timedelta(milliseconds=20),
+        close: Callable[[], object] | None = None,
         timeline: Timeline | None = None,
         clock: Callable[[], float] = elapsed_seconds,
         wait: Wait = wait_for,
@@ -91,7 +92,7 @@ class Worker:
         `cost` is what a parcel takes of the limiter's capacity: 1 for each "parcel", "measurement" or "byte", or the
         sum of a field of its measurements, "field:ru". It holds at most `in_hand` parcels, and sends at most
         `concurrency` batches of them at once. A parcel that fails comes again, later each time, for ever or until it
-        was sent `give_up_after` times.
+        was sent `give_up_after` times. `close` is called at its end, after the sink is closed.
         """
         check_count("give_up_after", give_up_after)
         self._timeline = timeline or Timeline(store)
@@ -133,6 +134,7 @@ class Worker:
         self.on_delivered: Callable[[Consignment], object] | None = None
         self._sending = Sending(sink, self.dispatcher, price, concurrency)
         self._lanes = LanesInHand(clock, in_hand)
+        self._close = close
         self._closed: SinkClosed | None = None
         #: By message, what is to be told of it when it is done.
         self._verdicts: dict[str, Delivery] = {}
@@ -162,6 +164,8 @@ class Worker:
             # What it still has was given back to the timeline: it is not the dispatcher's any more.
             await self.dispatcher.stop(timedelta(0))
             await self._sending.close()
+            if self._close is not None:
+                self._close()
         if self._closed is not None:
             raise self._closed
 
