@@ -13,7 +13,7 @@ from batchline.core.consignment import GZIP_FROM, Consignment, message_id, read_
 from batchline.errors import InvalidMessage
 
 NAMES = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=30)
-TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=30)
 PARCELS = st.builds(
     Consignment,
     id=TEXTS,

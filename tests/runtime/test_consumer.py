@@ -282,6 +282,21 @@ def test_a_consumer_that_is_started_again_goes_on_with_its_own_leases(pace: Pace
     assert len(handled) == 3
 
 
+def test_one_that_had_more_in_hand_than_it_may_have_now_goes_on_with_all_of_it(pace: Pace) -> None:
+    scene = Scene(pace)
+    scene.put(0, 0, 0, 0)
+    assert len(scene.timeline.lease("jobs", "worker", limit=3)) == 3
+    handled: list[str] = []
+
+    async def handle(message: LeasedMessage) -> None:
+        for _step in range(20):
+            await asyncio.sleep(0)
+        handled.append(message.id)
+
+    scene.run(scene.consumer(handle, concurrency=1))
+    assert sorted(handled) == ["m0", "m1", "m2", "m3"]
+
+
 def test_a_handler_whose_lease_was_lost_is_cancelled(pace: Pace) -> None:
     scene = Scene(pace)
     scene.put(0)

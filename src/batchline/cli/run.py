@@ -26,6 +26,9 @@ Changes = Annotated[
 def run(
     path: PipelineFile,
     once: Annotated[bool, typer.Option("--once", help="Take what is there to its end, and end.")] = False,
+    no_work: Annotated[
+        bool, typer.Option("--no-work", help="Leave the delivery to `batchline work` elsewhere.")
+    ] = False,
     changes: Changes = None,
     json: Json = False,
 ) -> None:
@@ -41,6 +44,7 @@ def run(
       batchline run pipeline.toml --once
       batchline run pipeline.toml
       batchline run pipeline.toml --set capacity.per_second=500 --set sink.address=stdout:
+      batchline run pipeline.toml --once --no-work & batchline work pipeline.toml
       batchline run pipeline.toml --once --json | jq .complete
     """
     pipeline = read_pipeline(path, changes or [])
@@ -50,10 +54,10 @@ def run(
     with engines.spark_session(pipeline.master, _packages(pipeline)) as spark, stopping(stop):
         if once:
             with screen.steps() as watch:
-                summary = run_once(pipeline, spark, watch=watch, stop=stop)
+                summary = run_once(pipeline, spark, watch=watch, work=not no_work, stop=stop)
         else:
             with ingesting(pipeline.source, stop), screen.live("starting") as say:
-                summary = Running(pipeline, spark).run(stop, lambda now: say(line_of(now)))
+                summary = Running(pipeline, spark, work=not no_work).run(stop, lambda now: say(line_of(now)))
     if json:
         screen.say_json(summary.as_data())
     else:

@@ -37,6 +37,8 @@ BEAT_EVERY: Final = timedelta(seconds=5)
 #: How long it waits before it asks a store again that did not answer.
 PAUSE_S: Final = 1.0
 MOST_AT_ONCE: Final = 10_000
+#: Why what was not finished in time is given back.
+STOPPED: Final = "the consumer was stopped"
 
 
 @dataclass(slots=True)
@@ -210,7 +212,7 @@ class Consumer:
 
     async def _take(self) -> int:
         free = self._concurrency - len(self._running)
-        if not free:
+        if free <= 0:  # it may have had more in hand before it was started again
             return 0
         lease = self._timeline.lease
         found = await asyncio.to_thread(lease, self._topic, self.consumer, limit=free, duration=self._lease_for)
@@ -246,8 +248,7 @@ class Consumer:
         self._running = []
         with suppress(StoreError, Degraded):
             if leases:
-                reason = "the consumer was stopped"
-                self._note(await asyncio.to_thread(self._timeline.release, leases, reason=reason))
+                self._note(await asyncio.to_thread(self._timeline.release, leases, reason=STOPPED))
             await asyncio.to_thread(self._timeline.unsubscribe, self._topic, self.consumer)
 
     # --- rests ---

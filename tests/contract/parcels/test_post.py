@@ -159,7 +159,7 @@ def test_deleting_a_topic_removes_its_lanes(publication: Publication, store: Sto
         ([parcel_of("p", 2**31, 1)], InvalidMessage, "its lane is"),
         ([parcel_of("", 0, 1)], InvalidName, "publication"),
         ([parcel_of("a\nb", 0, 1)], InvalidName, "control"),
-        ([parcel_of("p" * 252, 0, 1)], InvalidName, "255"),
+        ([parcel_of("p" * 245, 0, 1)], InvalidName, "255"),
         ([parcel_of("p", 0, 1, id="\ud800")], InvalidMessage, "text"),
     ],
 )

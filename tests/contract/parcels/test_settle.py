@@ -19,7 +19,7 @@ def refused(one: Delivery, reason: str = "no use", places: Iterable[int] = (0, 1
 
 def in_part(publication: Publication, one: Delivery, **changes: Any) -> Delivery:
     """The first measurement is refused, the second is to be sent again in a minute."""
-    usual = {
+    usual: dict[str, Any] = {
         "dead": replace(one.parcel.only([0]), reason="no use"),
         "rest": replace(one.parcel.only([1]), reason="no use"),
         "rest_at_ms": publication.clock.us // 1_000 + 60_000,
@@ -179,6 +179,31 @@ def test_what_is_left_is_written_once_and_not_for_a_lease_that_was_lost(publicat
     publication.settle(in_part(publication, slow))
     assert publication.counts() == (1, 0, 1, 0)
     assert len(publication.dead()) == 1
+
+
+def test_who_lost_the_lease_and_has_refused_all_is_not_heard_once_another_has_divided_the_parcel(
+    publication: Publication,
+) -> None:
+    publication.post(0, 1, 1)
+    (slow,) = publication.taken("slow")
+    publication.clock.us += 61_000_000
+    (quick,) = publication.taken("quick")
+    publication.settle(in_part(publication, quick))
+    publication.settle(refused(slow))
+    assert publication.lanes() == {0: (1, 0)}
+    assert publication.counts() == (1, 1, 0, 1)
+    assert [one.count for one in publication.dead().values()] == [1]
+
+
+def test_who_divides_a_parcel_that_has_come_to_its_end_is_not_heard(publication: Publication) -> None:
+    publication.post(0, 1, 1)
+    (slow,) = publication.taken("slow")
+    publication.clock.us += 61_000_000
+    (quick,) = publication.taken("quick")
+    assert publication.settle(refused(slow)) == ["lost"]
+    assert publication.settle(in_part(publication, quick)) == ["done"]
+    assert publication.counts() == (1, 0, 1, 0)
+    assert [one.count for one in publication.dead().values()] == [2]
 
 
 def test_parts_that_are_refused_one_after_the_other_are_dead_letters_each(publication: Publication) -> None:
