@@ -56,6 +56,8 @@ class Dispatch:
         self._arrived, self._sent = Recent(), Recent()
         self._arriving: Amount = 0
         self._requested: Amount = 0
+        #: What waits elsewhere until what is here has gone.
+        self.expected: Amount = 0
         self.begin(None, 0.0)
 
     def begin(self, capacity: Amount | None, now_s: float) -> None:
@@ -159,12 +161,14 @@ class Dispatch:
     def request(self, now_s: float) -> Any:
         """How much capacity a second could be used now: what waits, or what came within a second if that is more.
 
-        While every slot is taken, no more than what is being sent.
+        While something is held back, what waits elsewhere for it counts too: each could go if that went. While every
+        slot is taken, no more than what is being sent.
         """
         if self._slots <= 0:
             self._requested = self._sent.total(now_s)
         else:
-            self._requested = most(self.buffer.cost, self._arrived.total(now_s) + self._arriving)
+            behind = self.expected if self.held_back else 0
+            self._requested = most(self.buffer.cost + behind, self._arrived.total(now_s) + self._arriving)
         return self._requested
 
     def audit(self, now_s: float) -> Literal["pass", "fail", "skip"]:

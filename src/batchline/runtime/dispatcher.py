@@ -268,6 +268,10 @@ class Dispatcher:
             raise ImproperOrder("drain waits for operations to be handed out: start the dispatcher first")
         await self._idle.wait()
 
+    def expect(self, cost: Any) -> None:
+        """So much waits elsewhere until what is here has gone: while it is held back, the limiter is asked for both."""
+        self._dispatch.expected = cost
+
     @property
     def target(self) -> Any:
         """What all operations cost that are buffered or in flight."""

@@ -1,8 +1,9 @@
 """Sends parcels: through the dispatcher, within its capacity, into the sink; each is answered."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from batchline.core.consignment import Consignment
@@ -32,6 +33,32 @@ class Sending:
         self._sink, self._dispatcher, self._price = sink, dispatcher, price
         self._watcher = Watcher(self._deliver, name="sink", max_batch_size=sink.most)
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="sink")
+        #: How many parcels wait for their turn, and what they cost.
+        self._waiting, self._expected = 0, 0.0
+
+    @contextmanager
+    def waiting(self, parcel: Consignment) -> Iterator[None]:
+        """A parcel waits for its turn: capacity is asked for it, too. The dispatcher sees but one of each lane."""
+        cost = self._cost(parcel)
+        self._expect(1, cost)
+        try:
+            yield
+        finally:
+            self._expect(-1, -cost)
+
+    def _cost(self, parcel: Consignment) -> int | float:
+        """What it will cost; nothing, if that cannot be told: it is refused when its turn has come."""
+        if self._dispatcher.limiter is None:
+            return 0
+        with suppress(ValueError, TypeError, AttributeError):
+            return self._price(parcel)
+        return 0
+
+    def _expect(self, parcels: int, cost: float) -> None:
+        self._waiting += parcels
+        # Sums of fractions would leave a little when nobody waits.
+        self._expected = self._expected + cost if self._waiting else 0
+        self._dispatcher.expect(self._expected)
 
     async def send(self, parcel: Consignment) -> object:
         """Send a parcel; the answer is None, or why it did not arrive. Who does not wait any more is not answered."""

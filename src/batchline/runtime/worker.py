@@ -178,7 +178,9 @@ class Worker:
             log.warning("message %s is no parcel, so it goes to the dead letters: %s", message.id, error)
             return None
         try:
-            if await self._lanes.turn(parcel) == "arrived":
+            with self._sending.waiting(parcel):
+                place = await self._lanes.turn(parcel)
+            if place == "arrived":
                 self._verdicts[message.id] = Delivery(message, parcel)
                 self.parcels["repeated"] += 1
                 return None
