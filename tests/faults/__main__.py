@@ -22,7 +22,8 @@ def main() -> int:
         wanted = options.faults - tally.faults.total()
         count = min(options.each, wanted) if options.faults else options.each
         plan = plan_of(seed, options.seconds, count)
-        broken += not run_of(seed, plan, tally, keep=options.keep)
+        again = f"python -m tests.faults --seed {seed} --seconds {options.seconds:g} --each {count}"
+        broken += not run_of(seed, plan, tally, again, keep=options.keep)
         seed += 1
         if tally.faults.total() >= options.faults:
             break
@@ -30,7 +31,7 @@ def main() -> int:
     return 1 if broken else 0
 
 
-def run_of(seed: int, plan: list[Fault], tally: Tally, *, keep: bool = False) -> bool:
+def run_of(seed: int, plan: list[Fault], tally: Tally, again: str, *, keep: bool = False) -> bool:
     """One run, told in a line; if something is wrong, with the whole story. Whether all was well."""
     home = Path(tempfile.mkdtemp(prefix=f"batchline-faults-{seed}-"))
     outcome = play(seed, plan, home)
@@ -38,7 +39,7 @@ def run_of(seed: int, plan: list[Fault], tally: Tally, *, keep: bool = False) ->
     tally.add(plan, outcome, wrong)
     print(line_of(seed, plan, outcome, wrong), flush=True)
     if wrong:
-        print(story_of(seed, plan, outcome, wrong, home), flush=True)
+        print(story_of(seed, plan, outcome, wrong, home, again), flush=True)
     elif not keep:
         shutil.rmtree(home)
     return not wrong

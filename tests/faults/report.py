@@ -75,8 +75,8 @@ def table_of(tally: Tally) -> str:
     return "\n".join([*text, f"  {'violations':32} {tally.violations:>10,}"])
 
 
-def story_of(seed: int, plan: Sequence[Fault], outcome: Outcome, wrong: Sequence[str], home: Path) -> str:
-    """All that is needed to understand what went wrong, and to see it again."""
+def story_of(seed: int, plan: Sequence[Fault], outcome: Outcome, wrong: Sequence[str], home: Path, again: str) -> str:
+    """All that is needed to understand what went wrong, and to see it again by a command."""
     return "\n".join(
         [
             f"seed {seed}: {len(wrong)} violations",
@@ -86,6 +86,6 @@ def story_of(seed: int, plan: Sequence[Fault], outcome: Outcome, wrong: Sequence
             "what happened:",
             *(f"  {line}" for line in outcome.history),
             f"logs of all processes: {home}",
-            f"again: python -m tests.faults --seed {seed}",
+            f"again: {again}",
         ]
     )

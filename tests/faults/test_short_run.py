@@ -12,6 +12,7 @@ from tests.faults.scene import play
 from tests.servers.server import ProgramMissingError
 
 SEED = 7
+AGAIN = f"pytest {Path(__file__).name}"
 PLAN = [
     Fault(0.2, "sink", "sink", 2.0, "cut after"),
     Fault(0.5, "kill", "worker-1", 0.5),
@@ -30,5 +31,5 @@ def test_nothing_is_lost_and_nothing_comes_twice_whoever_is_killed(tmp_path: Pat
             raise
         pytest.skip(str(error))
     wrong = [*outcome.troubles, *violations(outcome.evidence)]
-    assert not wrong, story_of(SEED, PLAN, outcome, wrong, tmp_path)
+    assert not wrong, story_of(SEED, PLAN, outcome, wrong, tmp_path, AGAIN)
     assert outcome.evidence.arrived
