@@ -101,9 +101,8 @@ def accounted(lines: int, landed: Collection[int], fates: Mapping[str, Sequence[
     """Every line is batched, rejected with a reason, or malformed; measurements are known by their sequence."""
     counted = Counter(one for sequences in fates.values() for one in sequences)
     total = counted.total() + malformed
-    named = ", ".join(
-        f"{len(sequences):,} {fate}" for fate, sequences in {**fates, "malformed": range(malformed)}.items()
-    )
+    rejected = sum(len(sequences) for fate, sequences in fates.items() if fate != "batched")
+    named = f"{len(fates.get('batched', ())):,} batched, {rejected:,} rejected with a reason, {malformed:,} malformed"
     return _stated(
         f"each of {lines:,} lines is accounted for: {named}",
         _some(set(landed) - counted.keys(), "measurements are nowhere"),
@@ -154,8 +153,7 @@ def within_capacity(arrivals: Sequence[Arrival], capacity: float, largest: int, 
     """Never more than the capacity came within a second, whichever second one looks at."""
     most, allowed = largest_second(arrivals), most_a_second(capacity, largest, under_way)
     return _stated(
-        f"at most {most:,} measurements came within any second, at a capacity of {capacity:,.0f} "
-        f"(bound: {allowed:,.0f})",
+        f"at most {most:,} measurements came within a second: capacity {capacity:,.0f}, bound {allowed:,.0f}",
         "" if most <= allowed else f"{most - allowed:,.0f} more than the bound",
     )
 
@@ -166,7 +164,7 @@ def known_again(arrivals: Sequence[Arrival]) -> Statement:
     cut = {one.parcel for one in arrivals if one.answer == "cut"}
     again = {one.parcel for one in arrivals if one.answer == "repeated"}
     return _stated(
-        f"the receiver throttled {answers['throttled']:,} times, failed {answers['failed']:,} times and cut "
-        f"{answers['cut']:,} connections; {len(again):,} parcels came twice, and were known by their key",
+        f"answered 429 {answers['throttled']:,} times, 500 {answers['failed']:,} times, {answers['cut']:,} connections "
+        f"cut: {len(again):,} parcels came twice, and were known",
         _some(cut - again, "parcels were cut and never came again"),
     )

@@ -29,8 +29,8 @@ SECOND_US: Final = 1_000_000
 #: What became of what came, in the order in which it is stacked, with its colour; None is what is not well.
 ANSWERS: Final = {
     "taken": ("taken", 2),
-    "cut": ("taken, connection cut", 3),
-    "repeated": ("came again, known", 0),
+    "cut": ("taken and cut", 3),
+    "repeated": ("came again", 0),
     "failed": ("answered 500", 1),
     "throttled": ("answered 429", None),
 }
@@ -124,7 +124,7 @@ def arrival_chart(seconds: Sequence[float]) -> Histogram:
     marks = [(quantile(seconds, share), f"{name} {quantile(seconds, share):.1f} s") for share, name in QUANTILES]
     # A clock that runs ahead makes an event later than its receipt.
     values = [max(one, 0.0) for one in seconds]
-    return histogram_of("Time from event to delivery", "measurements", "seconds", values, marks=marks)
+    return histogram_of("Time from event to delivery", "measurements", "seconds", values, bins=80, marks=marks)
 
 
 QUANTILES: Final = ((0.5, "p50"), (0.99, "p99"))
@@ -239,7 +239,7 @@ def page_of(evidence: Evidence, seconds: Sequence[float], statements: Sequence[S
                 "Against the receiver's own record, the files that Spark has written, the tracker and the timeline.",
                 points=[(one.holds, f"{one.said}{f': {one.why_not}' if one.why_not else ''}") for one in statements],
             ),
-            Section("The path", columns=("stage", "", ""), rows=stage_rows(evidence, figures_of(evidence, seconds))),
+            Section("The path", rows=stage_rows(evidence, figures_of(evidence, seconds))),
             *(Section(name, text, pictures=[drawing]) for name, text, drawing in charts_of(evidence, seconds)),
             Section(f"The windows of {picture.key}", windows, pictures=[svg(picture)]),
         ],
@@ -252,14 +252,18 @@ def stage_rows(evidence: Evidence, figures: Mapping[str, str]) -> list[tuple[str
     rejected = evidence.landed.lines - evidence.batched.num_rows
     return [
         ("source", f"{evidence.landed.lines:,}", f"lines in {len(evidence.landed.at_s)} files"),
-        ("batches", f"{evidence.batches.num_rows:,}", f"of {evidence.batched.num_rows:,}; {rejected:,} lines rejected"),
+        (
+            "batches",
+            f"{evidence.batches.num_rows:,}",
+            f"of {evidence.batched.num_rows:,} measurements; {rejected:,} lines rejected",
+        ),
         ("parcels", f"{len(evidence.held):,}", figures["parcels"].partition(", ")[2]),
-        ("timeline", f"{sum(one.total for one in evidence.fanouts):,}", f"parcels in {len(evidence.fanouts)} fanout"),
+        ("timeline", f"{sum(one.total for one in evidence.fanouts):,}", "parcels, each an item of the fanout"),
         ("dispatcher", f"{answers.total():,}", f"parcels sent in {figures['delivery']}"),
         ("sink", f"{answers['taken'] + answers['cut']:,}", "parcels taken, each once"),
         (
             "ack",
             f"{sum(one.acked for one in evidence.fanouts):,}",
-            f"parcels; completion told {len(evidence.told)} time",
+            "parcels acknowledged to the tracker",
         ),
     ]

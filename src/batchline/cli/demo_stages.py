@@ -84,7 +84,12 @@ class Stages:
             Stage("source", self._landed.lines, read, f"lines in {len(self._landed.at_s)} files"),
             Stage("batches", self.figures.get("batches", 0), (batched + written) / 2, self._rejections()),
             Stage("parcels", max(parcels, taken), self._share("packing"), f"for {self._lanes} lanes"),
-            Stage("timeline", max(parcels - arrived, 0), self._share("publishing"), "wait for their turn, in SQLite"),
+            Stage(
+                "timeline",
+                max(parcels - arrived, 0),
+                self._share("publishing"),
+                "parcels wait for their turn, in SQLite",
+            ),
             Stage("dispatcher", *self._dispatched()),
             Stage("sink", self._receiver.measurements, self._receiver.measurements / (accepted or 1), self._troubles()),
             Stage("ack", arrived, arrived / (parcels or 1), f"of {parcels:,} parcels" if parcels else "parcels"),
@@ -116,12 +121,14 @@ class Stages:
 
     def _troubles(self) -> str:
         answers = self._receiver.answers
-        said = {"throttled": "× 429", "failed": "× 500", "cut": "× cut", "repeated": "× again"}
+        said = {"throttled": "× 429", "failed": "× 500", "cut": "cut", "repeated": "again"}
         counted = [f"{answers[answer]:,} {text}" for answer, text in said.items() if answers[answer]]
-        return " · ".join(["measurements", *counted])
+        return " · ".join(["taken", *counted])
 
     def _table(self) -> RenderableType:
         table = Table.grid(padding=(0, 2, 0, 0))
+        for _ in range(4):
+            table.add_column(no_wrap=True, overflow="ellipsis")
         for stage in self.all():
             style = "cyan" if isinstance(stage.done, Sequence) else "green"
             table.add_row(

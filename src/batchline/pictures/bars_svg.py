@@ -14,7 +14,8 @@ WIDTH, LEFT, RIGHT, TOP = 1120, 76, 20, 22
 NAMES, AMOUNTS, LINE = 150, 150, 28
 PLOT_HEIGHT, AXIS_HEIGHT = 190, 44
 PLOT = WIDTH - LEFT - RIGHT
-HEADROOM = 1.06
+#: Room above the highest bar; and where values are marked, for their names.
+HEADROOM, HEADROOM_FOR_MARKS = 1.06, 1.3
 #: The least that is seen of what is there at all.
 LEAST = 2.0
 
@@ -40,7 +41,7 @@ def bars_svg(chart: Bars, colour: int = 0) -> str:
 
 def histogram_svg(chart: Histogram, colour: int = 0) -> str:
     """Standing bars over an axis of values."""
-    scale = chart.top * HEADROOM
+    scale = chart.top * (HEADROOM_FOR_MARKS if chart.marks else HEADROOM)
     drawn = [*_grid(chart, scale), *_columns(chart, scale, colour), *_marks(chart)]
     drawn.append(element("path", class_="rule", d=f"M{LEFT} {TOP + PLOT_HEIGHT}H{WIDTH - RIGHT}"))
     name = element("text", words(chart.axis), class_="quiet", x=LEFT, y=TOP + PLOT_HEIGHT + 36)
@@ -108,5 +109,5 @@ def _marks(chart: Histogram) -> Iterator[str]:
         left = x + 6 + text_width(name, 11) > WIDTH - RIGHT
         anchor = "end" if left else "start"
         yield element(
-            "text", words(name), class_="late", x=x - 6 if left else x + 6, y=TOP + 14 + 15 * place, text_anchor=anchor
+            "text", words(name), class_="late", x=x - 6 if left else x + 6, y=TOP + 10 + 16 * place, text_anchor=anchor
         )

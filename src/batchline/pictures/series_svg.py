@@ -83,13 +83,13 @@ def _grid(chart: Chart, scale: float) -> Iterator[str]:
 
 
 def _stretches(chart: Chart) -> Iterator[str]:
-    """Shaded, and named at the top where the name has room."""
+    """Shaded, and named in the middle where the name has room."""
     for stretch in chart.stretches:
         begin, end = (_x(min(max(second, 0), chart.seconds), chart) for second in (stretch.begin_s, stretch.end_s))
         said = lines(f"{stretch.name}: {stretch.begin_s:.1f} – {stretch.end_s:.1f} s")
         yield element("rect", said, class_="stretch", x=begin, y=TOP, width=max(end - begin, 1), height=PLOT_HEIGHT)
         if text_width(stretch.name, 11) + 8 <= end - begin:
-            yield element("text", words(stretch.name), class_="quiet", x=begin + 4, y=TOP + 12)
+            yield element("text", words(stretch.name), class_="quiet", x=begin + 4, y=TOP + PLOT_HEIGHT / 2)
 
 
 def _areas(curves: Sequence[Curve], chart: Chart, scale: float) -> Iterator[str]:
