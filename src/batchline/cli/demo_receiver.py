@@ -175,7 +175,8 @@ class Receiver:
         """Answer a request; False if the connection is cut instead."""
         headers = _headers((await reader.readuntil(b"\r\n\r\n")).decode("latin-1"))
         body = await reader.readexactly(int(headers["content-length"]))
-        answer = self.take(json.loads(body), unquote(headers["idempotency-key"]), elapsed_seconds())
+        now_s = elapsed_seconds()
+        answer = self.take(json.loads(body), unquote(headers["idempotency-key"]), now_s)
         if answer == "cut":
             return False
         writer.write(_response(answer))

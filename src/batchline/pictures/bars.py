@@ -58,7 +58,9 @@ def histogram_of(
     marks: Sequence[tuple[float, str]] = (),
 ) -> Histogram:
     """Count values, none below 0, in bins of a round width from 0 to the largest, or to `top`."""
-    end = max(max(values, default=0.0), top or 0.0) or 1.0
+    end = max(max(values, default=0.0), top or 0.0)
+    # A scale is not so small that its steps are nothing.
+    end = max(end, 1e-9) if end else 1.0
     width = round_step(end, bins)
     # At least one bin, and the last holds the largest, also where it lies on its edge.
     count = max(1, -int(-end // width))

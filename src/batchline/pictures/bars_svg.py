@@ -106,7 +106,7 @@ def _marks(chart: Histogram) -> Iterator[str]:
     for place, (value, name) in enumerate(chart.marks):
         x = _x(value, chart)
         yield element("path", class_="late", d=f"M{x:.1f} {TOP}V{TOP + PLOT_HEIGHT}")
-        left = x + 6 + text_width(name, 11) > WIDTH - RIGHT
+        left = x > LEFT + PLOT / 2
         anchor = "end" if left else "start"
         yield element(
             "text", words(name), class_="late", x=x - 6 if left else x + 6, y=TOP + 10 + 16 * place, text_anchor=anchor
