@@ -7,7 +7,7 @@ import random
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import quote
@@ -19,7 +19,7 @@ from batchline.cli import screen
 from batchline.cli.demo_receiver import Receiver, Temper
 from batchline.core.pack_rules import PackRules
 from batchline.core.pipeline import Capacity, Pipeline, Publication, SinkAddress, Source, Work
-from batchline.errors import InvalidFile
+from batchline.errors import BatchlineError, InvalidFile
 from batchline.runtime.clock import elapsed_seconds
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def demo(
 @contextmanager
 def kernels_compiled() -> Iterator[Callable[[], None]]:
     """Compile the kernels, the first time only, while something else begins; what is given waits until they are."""
-    compiling = threading.Thread(target=_compile, name="demo-kernels", daemon=True)
+    compiling = threading.Thread(target=_compile_quietly, name="demo-kernels", daemon=True)
     compiling.start()
 
     def ready() -> None:
@@ -104,6 +104,12 @@ def kernels_compiled() -> Iterator[Callable[[], None]]:
         yield ready
     finally:
         compiling.join()
+
+
+def _compile_quietly() -> None:
+    # Whatever is wrong is wrong for Spark's tasks, too, and said there.
+    with suppress(BatchlineError, ImportError):
+        _compile()
 
 
 def _compile() -> None:

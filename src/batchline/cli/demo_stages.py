@@ -21,7 +21,7 @@ __all__ = ["Stage", "Stages", "recent_rates", "stage_line"]
 
 #: The steps that a run tells of, in order, and how many stages have ended when each begins.
 STEPS: Final = {"reading": 0, "batching": 1, "writing": 1, "packing": 2, "publishing": 2, "delivering": 4}
-WIDE: Final = 24
+WIDE: Final = 20
 EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
 FULL, EMPTY = "█", "░"
 A_SECOND: Final = 8
@@ -35,6 +35,8 @@ class Stage:
     count: int
     #: How full it is, from 0 to 1; or how it went lately, second by second.
     done: float | Sequence[float]
+    #: How many a second.
+    rate: float
     note: str
 
     def bar(self) -> str:
@@ -53,6 +55,8 @@ class Stages:
         self._landed, self._receiver, self._results = landed, receiver, results
         self._capacity, self._lanes = capacity, lanes
         self._began_s = elapsed_seconds()
+        #: When each step began.
+        self._begun_s: dict[str, float] = {}
         self._steps: dict[str, tuple[int, int]] = {}
         self._figures: dict[str, Any] = {}
         self._said = 0
@@ -60,6 +64,7 @@ class Stages:
 
     def watch(self, step: str, done: int, total: int) -> None:
         """Told by the run how far a step has come."""
+        self._begun_s.setdefault(step, elapsed_seconds())
         self._steps[step] = done, total
         if not self._live:
             self._say(STEPS.get(step, 0))
@@ -76,23 +81,23 @@ class Stages:
 
     def all(self) -> list[Stage]:
         """Every stage, as it stands."""
-        read, batched, written = map(self._share, ("reading", "batching", "writing"))
         arrived, parcels = self._steps.get("delivering", (0, 0))
-        taken = self._receiver.answers["taken"] + self._receiver.answers["cut"]
-        accepted = self.figures.get("batched", 0)
+        lines, batches, receiver = self._landed.lines, self.figures.get("batches", 0), self._receiver
+        taken = receiver.answers["taken"] + receiver.answers["cut"]
+        written = (self._share("batching") + self._share("writing")) / 2
+        delivering_s = self._since_first_arrival()
+        rates = recent_rates(receiver.arrivals, elapsed_seconds(), WIDE)
+        waiting = "parcels wait, in SQLite" if parcels else "is filled by Spark" if "publishing" in self._steps else ""
         return [
-            Stage("source", self._landed.lines, read, f"lines in {len(self._landed.at_s)} files"),
-            Stage("batches", self.figures.get("batches", 0), (batched + written) / 2, self._rejections()),
-            Stage("parcels", max(parcels, taken), self._share("packing"), f"for {self._lanes} lanes"),
+            Stage("source", lines, self._share("reading"), lines / self._took("reading"), self._files()),
+            Stage("batches", batches, written, batches / self._took("batching"), self._rejections()),
+            Stage("parcels", parcels, self._share("packing"), parcels / self._took("packing"), f"{self._lanes} lanes"),
+            Stage("timeline", max(parcels - arrived, 0), self._share("publishing"), 0, waiting),
+            Stage("dispatcher", receiver.answers.total(), rates, rates[-1], f"capacity {self._capacity:,.0f}/s"),
             Stage(
-                "timeline",
-                max(parcels - arrived, 0),
-                self._share("publishing"),
-                "parcels wait for their turn, in SQLite",
+                "sink", receiver.measurements, self._arrived(), receiver.measurements / delivering_s, self._troubles()
             ),
-            Stage("dispatcher", *self._dispatched()),
-            Stage("sink", self._receiver.measurements, self._receiver.measurements / (accepted or 1), self._troubles()),
-            Stage("ack", arrived, arrived / (parcels or 1), f"of {parcels:,} parcels" if parcels else "parcels"),
+            Stage("ack", arrived, arrived / (parcels or 1), taken / delivering_s, f"of {parcels:,}" if parcels else ""),
         ]
 
     @property
@@ -109,31 +114,40 @@ class Stages:
         over = any(list(STEPS).index(other) > list(STEPS).index(step) for other in self._steps)
         return 1.0 if over else min(done / max(total, 1), 0.99)
 
+    def _took(self, step: str) -> float:
+        """How long a step, and those of the same stage, have taken so far; above 0."""
+        begun_s = self._begun_s.get(step)
+        after = [at_s for other, at_s in self._begun_s.items() if STEPS[other] > STEPS[step]]
+        return max(min(after, default=elapsed_seconds()) - begun_s, 0.1) if begun_s is not None else 1.0
+
+    def _since_first_arrival(self) -> float:
+        arrivals = self._receiver.arrivals
+        return max(arrivals[-1].at_s - arrivals[0].at_s, 1.0) if arrivals else 1.0
+
+    def _arrived(self) -> float:
+        return self._receiver.measurements / (self.figures.get("batched") or 1)
+
+    def _files(self) -> str:
+        return f"lines in {len(self._landed.at_s)} files"
+
     def _rejections(self) -> str:
         if not self.figures:
             return ""
-        rejected = sum(self.figures["rejected"].values())
-        return f"of {self.figures['batched']:,} measurements; {rejected:,} lines rejected"
-
-    def _dispatched(self) -> tuple[int, Sequence[float], str]:
-        rates = recent_rates(self._receiver.arrivals, elapsed_seconds(), WIDE)
-        return round(rates[-1]), rates, f"measurements a second, capacity {self._capacity:,.0f}"
+        return f"{self.figures['batched']:,} measurements, {sum(self.figures['rejected'].values()):,} rejected"
 
     def _troubles(self) -> str:
         answers = self._receiver.answers
         said = {"throttled": "× 429", "failed": "× 500", "cut": "cut", "repeated": "again"}
-        counted = [f"{answers[answer]:,} {text}" for answer, text in said.items() if answers[answer]]
-        return " · ".join(["taken", *counted])
+        return " · ".join(f"{answers[answer]:,} {text}" for answer, text in said.items() if answers[answer])
 
     def _table(self) -> RenderableType:
         table = Table.grid(padding=(0, 2, 0, 0))
-        for _ in range(4):
+        for _ in range(5):
             table.add_column(no_wrap=True, overflow="ellipsis")
         for stage in self.all():
             style = "cyan" if isinstance(stage.done, Sequence) else "green"
-            table.add_row(
-                Text(stage.name, "bold"), Text(f"{stage.count:>9,}"), Text(stage.bar(), style), Text(stage.note, "dim")
-            )
+            bar, rate = Text(stage.bar(), style), Text(_rate(stage), "dim")
+            table.add_row(Text(stage.name, "bold"), Text(f"{stage.count:>9,}"), bar, rate, Text(stage.note, "dim"))
         table.add_row("", Text(f"{elapsed_seconds() - self._began_s:>7.0f} s", "dim"))
         return table
 
@@ -145,7 +159,11 @@ class Stages:
 
 def stage_line(stage: Stage) -> str:
     """A stage that has ended, in a plain line."""
-    return f"{stage.name:<10} {stage.count:>9,}  {stage.note}"
+    return f"{stage.name:<10} {stage.count:>9,}  {_rate(stage)}  {stage.note}"
+
+
+def _rate(stage: Stage) -> str:
+    return f"{stage.rate:>7,.0f}/s" if stage.rate else " " * 9
 
 
 def recent_rates(arrivals: Sequence[Arrival], now_s: float, seconds: int) -> list[float]:
