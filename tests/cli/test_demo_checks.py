@@ -94,7 +94,7 @@ def test_a_lane_out_of_order_or_with_a_gap_is_named(numbers: Sequence[int]) -> N
 
 def test_every_line_is_somewhere() -> None:
     fates = {"batched": [0, 1], "late": [3], "future": [2]}
-    said = "each of 6 lines is accounted for: 2 batched, 2 rejected with a reason, 2 malformed"
+    said = "each of 6 lines is accounted for: 2 batched, 2 rejected, 2 malformed"
     assert accounted(6, range(4), fates, 2) == Statement(True, said)
 
 
@@ -165,7 +165,7 @@ def test_the_bound_is_the_capacity_a_flush_a_parcel_and_what_was_under_way() -> 
 
 def test_a_parcel_that_was_cut_must_come_again() -> None:
     came = [arrival(1, 1, "failed"), arrival(1, 2, "throttled"), arrival(1, 3, "cut"), arrival(1, 4, "repeated")]
-    said = "answered 429 1 times, 500 1 times, 1 connections cut: 1 parcels came twice, and were known"
+    said = "the receiver answered 429 × 1, 500 × 1, and cut × 1: 1 parcels came twice, and were known"
     assert known_again(came) == Statement(True, said)
     assert is_wrong(known_again(came[:3]), "1 parcels were cut and never came again: parcel-0-1")
 

@@ -196,7 +196,8 @@ def evidence(pipeline: Pipeline, fleet: "pa.Table", landed: "Landed", receiver: 
 def report(evidence: "Evidence", out: Path, title: str, began_s: float) -> None:
     """Show what became of everything, and end badly if something that is said is not true."""
     from batchline.cli.demo_evidence import statements_of
-    from batchline.cli.demo_report import page_of, report_lines, seconds_to_arrive
+    from batchline.cli.demo_report import most_eventful, page_of, report_lines, seconds_to_arrive
+    from batchline.pictures.svg import svg
     from batchline.sinks.files import write_text
 
     with screen.err.status("checking: every measurement once more, message by message"):
@@ -206,6 +207,7 @@ def report(evidence: "Evidence", out: Path, title: str, began_s: float) -> None:
         screen.out.print(line, highlight=False)
     for one in statements:
         screen.say(f"[green]✓[/] {one.said}" if one.holds else f"[bold red]✗[/] {one.said}: [red]{one.why_not}[/]")
+    write_text(svg(most_eventful(evidence)), out / "windows.svg")
     page = write_text(page_of(evidence, seconds, statements, title), out / "index.html")
     screen.say(f"[dim]{elapsed_seconds() - began_s:.0f} s in all; see[/] {screen.plain(str(page))}")
     if not all(one.holds for one in statements):

@@ -102,7 +102,7 @@ def accounted(lines: int, landed: Collection[int], fates: Mapping[str, Sequence[
     counted = Counter(one for sequences in fates.values() for one in sequences)
     total = counted.total() + malformed
     rejected = sum(len(sequences) for fate, sequences in fates.items() if fate != "batched")
-    named = f"{len(fates.get('batched', ())):,} batched, {rejected:,} rejected with a reason, {malformed:,} malformed"
+    named = f"{len(fates.get('batched', ())):,} batched, {rejected:,} rejected, {malformed:,} malformed"
     return _stated(
         f"each of {lines:,} lines is accounted for: {named}",
         _some(set(landed) - counted.keys(), "measurements are nowhere"),
@@ -164,7 +164,7 @@ def known_again(arrivals: Sequence[Arrival]) -> Statement:
     cut = {one.parcel for one in arrivals if one.answer == "cut"}
     again = {one.parcel for one in arrivals if one.answer == "repeated"}
     return _stated(
-        f"answered 429 {answers['throttled']:,} times, 500 {answers['failed']:,} times, {answers['cut']:,} connections "
-        f"cut: {len(again):,} parcels came twice, and were known",
+        f"the receiver answered 429 × {answers['throttled']:,}, 500 × {answers['failed']:,}, and cut × "
+        f"{answers['cut']:,}: {len(again):,} parcels came twice, and were known",
         _some(cut - again, "parcels were cut and never came again"),
     )

@@ -84,12 +84,12 @@ class Stages:
         arrived, parcels = self._steps.get("delivering", (0, 0))
         lines, batches, receiver = self._landed.lines, self.figures.get("batches", 0), self._receiver
         taken = receiver.answers["taken"] + receiver.answers["cut"]
-        written = (self._share("batching") + self._share("writing")) / 2
+        read, written = self._share("reading"), (self._share("batching") + self._share("writing")) / 2
         delivering_s = self._since_first_arrival()
         rates = recent_rates(receiver.arrivals, elapsed_seconds(), WIDE)
         waiting = "parcels wait, in SQLite" if parcels else "is filled by Spark" if "publishing" in self._steps else ""
         return [
-            Stage("source", lines, self._share("reading"), lines / self._took("reading"), self._files()),
+            Stage("source", lines, read, read * lines / self._took("reading"), self._files()),
             Stage("batches", batches, written, batches / self._took("batching"), self._rejections()),
             Stage("parcels", parcels, self._share("packing"), parcels / self._took("packing"), f"{self._lanes} lanes"),
             Stage("timeline", max(parcels - arrived, 0), self._share("publishing"), 0, waiting),
