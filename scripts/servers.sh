@@ -117,6 +117,8 @@ install_kafka() {
     mkdir -p "$kafka"
     if (fetch_jars) >>"$log" 2>&1 </dev/null; then
         cp "$jars/jars.sha256" "$kafka/.installed"
+        # Only for speed: a broker starts without it, too.
+        "$python" -m tests.servers.class_archive >>"$log" 2>&1 </dev/null || say "made no archive of Kafka's classes, see $log"
     else
         tail -n 20 "$log" >&2
         say "the jars could not be fetched from Maven Central, or are not those of $jars/jars.sha256: see $log"

@@ -9,6 +9,7 @@ from batchline.core.attendance import BrokerHealth, Subscription
 from batchline.core.batch import Batch, CloseReason, Verdict
 from batchline.core.batch_rules import BatchRules
 from batchline.core.batcher import EventTimeBatcher
+from batchline.core.consignment import Consignment
 from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.fanout import FanoutStatus
 from batchline.core.future_load import Bin, Counts, Load
@@ -32,6 +33,7 @@ from batchline.core.operation import Operation, Watcher
 from batchline.core.pack_rules import PackRules
 from batchline.core.packer import pack
 from batchline.core.parcel import Packed, Parcel
+from batchline.core.pipeline import Capacity, Pipeline, Publication, SinkAddress, Source, Work
 from batchline.core.ramp import Ramp
 from batchline.core.retry import RetryRules
 from batchline.core.topic import Topic
@@ -44,11 +46,14 @@ from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.runtime.expire import Expire
 from batchline.runtime.provisioned_resource import ProvisionedResource
 from batchline.runtime.prune import Prune
+from batchline.runtime.publisher import Publisher
 from batchline.runtime.rescue import Rescue
 from batchline.runtime.services import Services
 from batchline.runtime.shared_resource import SharedResource
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
+from batchline.runtime.worker import Worker
+from batchline.sinks import Sink, open_sink
 from batchline.stores import Store, open_store
 from batchline.stores.redis.estimates import EstimateStore
 
@@ -62,7 +67,9 @@ __all__ = [
     "Beat",
     "Bin",
     "BrokerHealth",
+    "Capacity",
     "CloseReason",
+    "Consignment",
     "Consumer",
     "Counts",
     "Dispatcher",
@@ -89,8 +96,11 @@ __all__ = [
     "PackRules",
     "Packed",
     "Parcel",
+    "Pipeline",
     "ProvisionedResource",
     "Prune",
+    "Publication",
+    "Publisher",
     "Ramp",
     "Remains",
     "Rescue",
@@ -98,6 +108,9 @@ __all__ = [
     "SealOutcome",
     "Services",
     "SharedResource",
+    "Sink",
+    "SinkAddress",
+    "Source",
     "Store",
     "Subscription",
     "Throttled",
@@ -107,8 +120,11 @@ __all__ = [
     "Upcoming",
     "Verdict",
     "Watcher",
+    "Work",
+    "Worker",
     "lease_text",
     "open_leases",
+    "open_sink",
     "open_store",
     "pack",
     "read_lease",

@@ -9,8 +9,9 @@ publishes and a worker that delivers, joined by nothing but the store: kill eith
 
 import hashlib
 import json
+import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
@@ -23,8 +24,9 @@ from batchline.core.fanout import FanoutStatus
 from batchline.core.on_complete import OnComplete
 from batchline.core.pipeline import Pipeline
 from batchline.core.watch import Watch, unwatched
-from batchline.errors import InvalidCheckpoint, InvalidInput
-from batchline.leases import open_leases
+from batchline.errors import InvalidCheckpoint
+from batchline.leases import LeaseManager, open_leases
+from batchline.runtime.clock import now_us
 from batchline.runtime.limiter import Limiter
 from batchline.runtime.provisioned_resource import ProvisionedResource
 from batchline.runtime.publisher import make_topics
@@ -37,12 +39,12 @@ from batchline.sinks.opening import open_sink
 from batchline.stores import Store, open_store
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from batchline.spark.pipeline_stream import PipelineStream
     from batchline.spark.publishing import Opening
 
-__all__ = ["Running", "Summary", "run_once", "worker_of"]
+__all__ = ["Running", "Summary", "run_once", "stream_of", "worker_of"]
 
 BETWEEN_LOOKS_S: Final = 0.2
 #: Fanouts that are looked at at once.
@@ -86,18 +88,23 @@ def run_once(
     spark: "SparkSession",
     *,
     watch: Watch = unwatched,
+    work: bool = True,
     on_delivered: Callable[[Consignment], object] | None = None,
     stop: threading.Event | None = None,
 ) -> Summary:
-    """Take all that is there from the source to the sink. Started again, it goes on where it was."""
-    with _opened(pipeline) as (store, working):
-        working.worker.on_delivered = on_delivered
+    """Take all that is there from the source to the sink. Started again, it goes on where it was.
+
+    Without `work` the delivery is left to workers elsewhere, and only waited for.
+    """
+    with _opened(pipeline, work) as (store, working):
+        if working is not None:
+            working.worker.on_delivered = on_delivered
         if pipeline.source.kind == "kafka":
             summary, labels = _stream_once(pipeline, spark, watch), _labels(pipeline)
         else:
             summary, labels = _batch_once(pipeline, spark, watch)
         _deliver(pipeline, Tracker(store), labels, watch, stop or threading.Event())
-        _note_delivered(summary, working.worker, _fanouts(Tracker(store), labels), Tracker(store))
+        _note_delivered(summary, working, _fanouts(Tracker(store), labels), Tracker(store))
     return summary
 
 
@@ -122,7 +129,7 @@ def _batch_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch) -> tupl
     due = Due(publication.at, publication.delay // timedelta(microseconds=1))
     fanout = f"{pipeline.name}-{run}"
     with watched(spark, watch, ["packing", "publishing"]):
-        fields = _fields(pipeline, batched)
+        fields = _fields(pipeline, batched.columns)
         published = publish_frame(
             parcels, publication.store, publication.topic, fanout, due, _opening(pipeline, labels), fields
         )
@@ -143,15 +150,16 @@ def _stream_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch) -> Sum
 class Running:
     """A pipeline that goes on until it is stopped."""
 
-    def __init__(self, pipeline: Pipeline, spark: "SparkSession"):
-        self.pipeline, self._spark = pipeline, spark
+    def __init__(self, pipeline: Pipeline, spark: "SparkSession", *, work: bool = True):
+        """Nothing runs yet. Without `work` the delivery is left to workers elsewhere."""
+        self.pipeline, self._spark, self._work = pipeline, spark, work
         self._stream: PipelineStream | None = None
         self._working: Working | None = None
         self._store: Store | None = None
 
     def run(self, stop: threading.Event, tell: Callable[[Summary], None]) -> Summary:
         """Run, and tell how it goes, until `stop` is set; what is open then stays, and the next start goes on."""
-        with _opened(self.pipeline) as (self._store, self._working):
+        with _opened(self.pipeline, self._work) as (self._store, self._working):
             self._stream = stream_of(self.pipeline, self._spark)
             self._stream.start()
             while self._stream.is_active and not stop.wait(BETWEEN_LOOKS_S):
@@ -161,10 +169,10 @@ class Running:
 
     def summary(self) -> Summary:
         """How it stands."""
-        if self._stream is None or self._working is None or self._store is None:
+        if self._stream is None or self._store is None:
             return Summary()
         summary, tracker = _stream_summary(self._stream), Tracker(self._store)
-        _note_delivered(summary, self._working.worker, _fanouts(tracker, _labels(self.pipeline)), tracker)
+        _note_delivered(summary, self._working, _fanouts(tracker, _labels(self.pipeline)), tracker)
         return summary
 
 
@@ -174,11 +182,12 @@ class Running:
 def worker_of(pipeline: Pipeline, store: Store, *, worker: str | None = None) -> Worker:
     """A worker that delivers what the pipeline publishes, to its sink, within its capacity."""
     work, capacity = pipeline.work, pipeline.capacity
+    leases = _leases_of(pipeline)
     return Worker(
         store,
         pipeline.publish.topic,
-        open_sink(pipeline.sink.address, pipeline.sink.options),
-        limiter=_limiter_of(pipeline),
+        open_sink(pipeline.sink.address, pipeline.sink.options, wall=now_us),
+        limiter=_limiter_of(pipeline, leases),
         cost="parcel" if capacity is None else capacity.cost,
         worker=worker,
         in_hand=work.in_hand,
@@ -186,46 +195,52 @@ def worker_of(pipeline: Pipeline, store: Store, *, worker: str | None = None) ->
         lease=work.lease,
         retry=work.retry,
         give_up_after=work.give_up_after,
+        close=None if leases is None else leases.close,
     )
 
 
-def _limiter_of(pipeline: Pipeline) -> Limiter | None:
+def _leases_of(pipeline: Pipeline) -> LeaseManager | None:
+    capacity = pipeline.capacity
+    if capacity is None or capacity.shared is None:
+        return None
+    return open_leases(capacity.shared, capacity.resource)
+
+
+def _limiter_of(pipeline: Pipeline, leases: LeaseManager | None) -> Limiter | None:
     capacity = pipeline.capacity
     if capacity is None:
         return None
-    if capacity.shared is None:
+    if leases is None:
         return ProvisionedResource(capacity.per_second)
-    leases = open_leases(capacity.shared, capacity.resource)
     return SharedResource(leases, capacity.per_second, factor=capacity.piece)
 
 
 @contextmanager
-def _opened(pipeline: Pipeline) -> Iterator[tuple[Store, Working]]:
-    """The store, and a worker that delivers from it meanwhile."""
+def _opened(pipeline: Pipeline, work: bool) -> Iterator[tuple[Store, Working | None]]:
+    """The store, and, if it is to, a worker that delivers from it meanwhile."""
     with open_store(pipeline.publish.store) as store:
         timeline = Timeline(store)
         make_topics(timeline, pipeline.publish.topic)
         if pipeline.publish.tell is not None:
             make_topics(timeline, pipeline.publish.tell)
-        with Working(partial(worker_of, pipeline, store)) as working:
+        if not work:
+            yield store, None
+            return
+        # Under a name that stays: started again after a kill, it has its parcels at once.
+        name = f"{pipeline.name}-run-{socket.gethostname()}"
+        with Working(partial(worker_of, pipeline, store, worker=name)) as working:
             yield store, working
 
 
 def stream_of(pipeline: Pipeline, spark: "SparkSession") -> "PipelineStream":
     """The stream of a pipeline's source, through batches and parcels onto the timeline; not started."""
-    from batchline.spark.following import Pace
-    from batchline.spark.landing import FILE, ROW, new_files
+    from batchline.spark.pipeline_source import pipeline_source
     from batchline.spark.pipeline_stream import PipelineStream
     from batchline.spark.publishing import Due, Publishing
-    from batchline.spark.running import checked_columns, names_for
-    from batchline.spark.stream_columns import columns_of, note_columns
 
-    source, publication, out = pipeline.source, pipeline.publish, Path(pipeline.out)
-    checkpoint, path = str(out / ".checkpoint"), Path(source.directory)
-    if not path.is_dir():
-        raise InvalidInput(f"a stream of files needs a directory to follow, got {path}")
-    columns = columns_of(spark, path, source.columns, checkpoint)
-    checked_columns(columns, pipeline.batch, source.order)
+    publication, out = pipeline.publish, Path(pipeline.out)
+    checkpoint = str(out / ".checkpoint")
+    source = pipeline_source(spark, pipeline, checkpoint)
     publishing = Publishing(
         publication.store,
         publication.topic,
@@ -234,15 +249,12 @@ def stream_of(pipeline: Pipeline, spark: "SparkSession") -> "PipelineStream":
         period=publication.period,
         due=Due(publication.at, publication.delay // timedelta(microseconds=1)),
         opening=_opening(pipeline, _labels(pipeline)),
-        fields={name: name for name in columns.names if name not in publication.without} | {"batch_id": "batch_id"},
+        fields=_fields(pipeline, [*source.columns.names, "batch_id"]),
     )
     stream = PipelineStream(
-        new_files(spark, path, source.columns, columns, out / "malformed"),
-        columns,
-        names_for(columns, source.order, (FILE, ROW)),
+        source,
         pipeline.batch,
         pipeline.pack,
-        Pace(source.skew, clock=source.clock),
         publishing,
         out,
         checkpoint,
@@ -251,7 +263,6 @@ def stream_of(pipeline: Pipeline, spark: "SparkSession") -> "PipelineStream":
     )
     if stream.is_finished:
         raise InvalidCheckpoint(f"the stream in {checkpoint} has ended: start anew with another out")
-    note_columns(stream.following.state, columns)
     return stream
 
 
@@ -267,8 +278,9 @@ def _labels(pipeline: Pipeline) -> dict[str, str]:
     return {"pipeline": pipeline.name}
 
 
-def _fields(pipeline: Pipeline, batched: "DataFrame") -> dict[str, str]:
-    return {name: name for name in batched.columns if name not in pipeline.publish.without}
+def _fields(pipeline: Pipeline, columns: Iterable[str]) -> dict[str, str]:
+    """What is sent of a measurement."""
+    return {name: name for name in columns if name not in pipeline.publish.without}
 
 
 def _run_of(pipeline: Pipeline, path: Path) -> str:
@@ -323,9 +335,10 @@ def _stream_summary(stream: "PipelineStream") -> Summary:
     return _summary_of(stream.figures(), published.parcels, published.measurements, published.oversize)
 
 
-def _note_delivered(summary: Summary, worker: Worker, fanouts: list[FanoutStatus], tracker: Tracker) -> None:
-    summary.delivered = worker.parcels["delivered"] + worker.parcels["refused"]
-    summary.arrived = worker.measurements["delivered"]
+def _note_delivered(summary: Summary, working: Working | None, fanouts: list[FanoutStatus], tracker: Tracker) -> None:
+    if working is not None:
+        summary.delivered = working.worker.parcels["delivered"] + working.worker.parcels["refused"]
+        summary.arrived = working.worker.measurements["delivered"]
     summary.acked, summary.failed = sum(one.acked for one in fanouts), sum(one.failed for one in fanouts)
     summary.fanouts = [one.id for one in fanouts]
     undone = [one for one in fanouts if one.state != "complete"]

@@ -12,6 +12,7 @@ from tests.benchmarks import (
     spark_streaming,
     timeline,
     tracker,
+    worker,
 )
 
 if __name__ == "__main__":
@@ -24,6 +25,7 @@ if __name__ == "__main__":
     # Rates are measured in seconds of the clock: a tenth of them still tells something.
     dispatcher.run(min(1.0, max(0.1, rows / 1_000_000))).show()
     estimates.run(max(1_000, rows // 100)).show()
+    worker.run(max(worker.AT_ONCE, rows * worker.PARCELS // 1_000_000)).show()
     # Spark's figures mean something only where its jobs run for longer than they take to start.
     rows = int(os.environ.get("ROWS", spark_batch.ROWS))
     spark_batch.run(rows, int(os.environ.get("PAYLOAD", "0"))).show()

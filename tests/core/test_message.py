@@ -1,5 +1,6 @@
 """A message: what can be one, its state, its id, its bucket, and the token of its lease."""
 
+import zlib
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -8,6 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from batchline import Lease, NewMessage, Outcome, lease_text, read_lease
+from batchline.core.bucket_ranges import bucket_ranges
+from batchline.core.consignment import message_id
 from batchline.core.message import (
     LARGEST_BODY,
     LATEST_MS,
@@ -304,3 +307,32 @@ def test_what_is_not_a_list_of_leases_is_malformed(leases: Any) -> None:
 
 def test_a_lease_says_when_it_ends() -> None:
     assert LEASE.until == moment_ms(NOW)
+
+
+# --- buckets of lanes -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("id", "bucket"),
+    # As they were when ids had no braces: a hash that never changes.
+    [("a", 579), ("order-7", 730), ("{", 825), ("{}", 835), ("{}x", 22), ("x{a}", 953), ("{open", 635)],
+)
+def test_ids_without_something_in_braces_at_their_beginning_keep_their_buckets(id: str, bucket: int) -> None:
+    assert bucket_of(id, 1024) == bucket == zlib.crc32(id.encode()) % 1024
+
+
+@given(name=NAMES.filter(lambda name: "}" not in name), rest=NAMES, other=NAMES, buckets=st.integers(1, 4096))
+def test_what_stands_in_braces_alone_decides(name: str, rest: str, other: str, buckets: int) -> None:
+    bucket = bucket_of(f"{{{name}}}{rest}", buckets)
+    assert 0 <= bucket < buckets
+    assert bucket_of(f"{{{name}}}{other}", buckets) == bucket_of(f"{{{name}}}", buckets) == bucket
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4, 8])
+@pytest.mark.parametrize("lanes", [8, 16, 64, 200])
+@given(publication=NAMES.filter(lambda name: "}" not in name))
+def test_consumers_who_share_the_buckets_share_the_lanes(workers: int, lanes: int, publication: str) -> None:
+    ranges = bucket_ranges(map(str, range(workers)), 1024).values()
+    found = [bucket_of(message_id(publication, lane, 1), 1024) for lane in range(lanes)]
+    shares = [sum(bucket in share for bucket in found) for share in ranges]
+    assert all(abs(share - lanes / workers) <= 2 for share in shares)

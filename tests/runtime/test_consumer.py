@@ -1,15 +1,15 @@
 """A consumer on a clock that is moved by hand."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from batchline import Consumer, Later, LeasedMessage, NewMessage, RetryRules, Timeline, open_store
-from batchline.errors import InvalidCount, InvalidName, InvalidRules, UnknownTopic
+from batchline import Consumer, Later, Lease, LeasedMessage, NewMessage, Outcome, RetryRules, Timeline, open_store
+from batchline.errors import InvalidCount, InvalidName, InvalidRules, StoreUnavailable, UnknownTopic
 from tests.runtime.pace import Pace
 
 MINUTE = timedelta(minutes=1)
@@ -268,6 +268,21 @@ def test_a_consumer_that_is_started_again_goes_on_with_its_own_leases(pace: Pace
     assert len(handled) == 3
 
 
+def test_one_that_had_more_in_hand_than_it_may_have_now_goes_on_with_all_of_it(pace: Pace) -> None:
+    scene = Scene(pace)
+    scene.put(0, 0, 0, 0)
+    assert len(scene.timeline.lease("jobs", "worker", limit=3)) == 3
+    handled: list[str] = []
+
+    async def handle(message: LeasedMessage) -> None:
+        for _step in range(20):
+            await asyncio.sleep(0)
+        handled.append(message.id)
+
+    scene.run(scene.consumer(handle, concurrency=1))
+    assert sorted(handled) == ["m0", "m1", "m2", "m3"]
+
+
 def test_a_handler_whose_lease_was_lost_is_cancelled(pace: Pace) -> None:
     scene = Scene(pace)
     scene.put(0)
@@ -291,6 +306,37 @@ def test_a_handler_whose_lease_was_lost_is_cancelled(pace: Pace) -> None:
     scene.run(consumer)
     assert ends == ["cancelled", "done"]
     assert consumer.outcomes == {"lost": 1, "done": 1}
+
+
+class Forgetful(Timeline):
+    """Its store does not answer the first time that something is given back."""
+
+    failures = 1
+
+    def release(self, *args: Any, **options: Any) -> list[Outcome]:
+        self.failures -= 1
+        if self.failures >= 0:
+            raise StoreUnavailable("it does not answer")
+        return super().release(*args, **options)
+
+
+def test_what_the_store_was_told_is_not_told_again_when_it_fails_to_answer_for_the_rest(pace: Pace) -> None:
+    scene = Scene(pace)
+    scene.timeline = Forgetful(scene.store, clock=pace.clock)
+    scene.put(0, 0)
+    told: list[str] = []
+
+    def finish(finished: Sequence[tuple[LeasedMessage, Lease]]) -> list[Outcome]:
+        told.extend(message.id for message, _ in finished)
+        return scene.timeline.done([lease for _, lease in finished])
+
+    async def handle(message: LeasedMessage) -> Later | None:
+        return Later(timedelta(seconds=5), "later") if message.id == "m1" and message.attempts == 1 else None
+
+    consumer = scene.consumer(handle, finish=finish)
+    scene.run(consumer)
+    assert told == ["m0", "m1"]
+    assert consumer.outcomes == {"done": 2, "released": 1}
 
 
 def test_what_consumers_show_they_can_take_is_known_to_the_load(pace: Pace) -> None:

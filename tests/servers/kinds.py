@@ -166,6 +166,8 @@ class Kafka(Server):
     welcome = re.compile(rb".{4}\0{8}\0\0\0\x01", re.DOTALL)
     stop_signal = signal.SIGKILL  # kindly takes seconds
     jars = REPOSITORY / "build/kafka/broker"
+    #: See `class_archive`.
+    archive = REPOSITORY / "build/kafka/broker.jsa"
     #: Compiled quickly rather than well, and small.
     java_options: ClassVar = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
     settings: ClassVar = {
@@ -212,7 +214,8 @@ class Kafka(Server):
         return java_home(os.environ) / "bin" / "java"
 
     def _run(self, main: str) -> list[str]:
-        return [str(self._java()), *self.java_options, "-cp", f"{self.jars}/*", main]
+        ready = [f"-XX:SharedArchiveFile={self.archive}"] if self.archive.exists() else []
+        return [str(self._java()), *self.java_options, *ready, "-cp", f"{self.jars.resolve()}/*", main]
 
     def _configured(self, home: Path, port: int) -> str:
         # Kafka wants another port although the address is another, of which nobody else uses any.

@@ -97,7 +97,7 @@ def cut(**more: Any) -> Fault:
         (Fault(status=503), Throttled, 0),
         (Fault(status=500), Undelivered, 0),
         (Fault(status=400), RefusedParcel, 0),
-        (Fault(status=302, headers={"Location": "/elsewhere"}), RefusedParcel, 0),
+        (Fault(status=302, headers={"Location": "/elsewhere"}), Undelivered, 0),
         (Fault(status=207, refused=(1,), again=(2,)), PartlyDelivered, 1),
         (Fault(status=207, body="fine"), Undelivered, 1),
         (cut(), Undelivered, 0),
@@ -133,7 +133,7 @@ def test_the_places_of_partly_delivered_measurements_are_told(receiver: Receiver
 
 def test_a_secret_that_the_receiver_quotes_is_not_told(receiver: Receiver) -> None:
     receiver.misbehave(Fault(status=401, body="no such token: s3cret-token, Bearer s3cret-token"))
-    with pytest.raises(RefusedParcel) as caught:
+    with pytest.raises(Undelivered) as caught:
         send(receiver, parcel(), headers={"Authorization": "Bearer s3cret-token"})
     assert str(caught.value) == "the receiver answered 401: no such token: ***, ***"
 

@@ -11,6 +11,7 @@ import pytest
 
 from batchline.errors import InvalidSink, MissingExtra
 from batchline.sinks.http import HttpSink
+from batchline.sinks.kafka import KafkaSink
 from batchline.sinks.opening import open_sink
 from batchline.sinks.parcel_files import FileSink
 from batchline.sinks.plugin import PluginSink
@@ -31,6 +32,11 @@ HERE = "python:tests.sinks.plugins"
         ("sqlite:///{tmp}/sink.db", {"table": "main.rows", "fields": {"key": "device"}}, SqlSink),
         ("files:{tmp}/parcels", {}, FileSink),
         ("stdout:", {"each": "measurement"}, StdoutSink),
+        (
+            "kafka://host:9092,other/topic",
+            {"each": "measurement", "timeout": "5s", "settings": {"acks": "all"}},
+            KafkaSink,
+        ),
         (f"{HERE}:OwnSink", {}, OwnSink),
         (f"{HERE}:Plugin", {"site": "north"}, PluginSink),
     ],

@@ -121,3 +121,12 @@ def test_a_file_that_is_no_parquet_is_refused(content: bytes, tmp_path: Path) ->
     path.write_bytes(content)
     with pytest.raises(InvalidFile, match=r"a\.parquet cannot be read: .*Parquet"):
         read_measurements([path])
+
+
+def test_times_as_spark_writes_them_by_default_are_in_utc(tmp_path: Path) -> None:
+    moment = datetime(2026, 11, 15, 12, 0, 0, 123_456, tzinfo=UTC)
+    table = pa.table({"key": ["a"], "type": ["t"], "event_time": [moment], "receive_time": [moment], "note": [moment]})
+    pa_parquet.write_table(table, tmp_path / "old.parquet", use_deprecated_int96_timestamps=True)
+    reading = read_measurements([tmp_path / "old.parquet"])
+    for name in ("event_time", "receive_time", "note"):
+        assert reading.table.column(name).to_pylist() == [moment]

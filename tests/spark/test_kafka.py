@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import re
 from datetime import datetime, timedelta
@@ -30,17 +31,19 @@ if TYPE_CHECKING:
 
     from tests.servers.own import OwnServer
 
-RULES = BatchRules(timedelta(milliseconds=50), timedelta(milliseconds=300), timedelta(milliseconds=100))
+FULL = os.environ.get("BATCHLINE_TEST_PROFILE") == "full"
+RULES = BatchRules(timedelta(milliseconds=50), timedelta(seconds=2), timedelta(milliseconds=100))
 FIELDS: dict[str, Any] = {"type": "what", "event_time": "time", "others": "number long"}
 PARTITIONS = 2
 
 
 def put_some(url: str, topic: str, numbers: range) -> None:
-    """Measurements of the last half second, and some of the next, in a random order."""
+    """Measurements of the last three seconds, and some of the next hour, in a random order."""
     draw, begin_us = random.Random(numbers.start), now_us()
     records = []
     for number in numbers:
-        time = moment_of(begin_us + draw.randrange(-500_000, 150_000)).isoformat(timespec="microseconds")
+        ahead_us = draw.choice([-draw.randrange(3_000_000)] * 9 + [3_600_000_000])
+        time = moment_of(begin_us + ahead_us).isoformat(timespec="microseconds")
         said = {"what": f"type-{draw.randrange(3)}", "time": time, "number": number}
         records.append((f"ключ-{draw.randrange(8)}".encode(), json.dumps(said).encode()))
     put_records(url, topic, records)
@@ -108,15 +111,26 @@ GOOD = {"type": "t", "event_time": "2026-11-15T12:00:00.123456789+01:00", "value
 WRONG: list[tuple[bytes | None, bytes | None, str]] = [
     (b"A", None, "the record has no value"),
     (b"A", b"\xff{}", "not UTF-8"),
-    (b"A", b'{"type": "t", ', "not JSON, or not of the fields value double"),
-    (b"A", json.dumps(GOOD | {"value": "warm"}).encode(), "not JSON, or not of the fields value double"),
+    (b"A", b'{"type": "t", ', "no JSON object, or not of the fields value double"),
+    (b"A", json.dumps(GOOD | {"value": "warm"}).encode(), "no JSON object, or not of the fields value double"),
+    (b"A", b"", "not one JSON object"),
+    (b"A", b"null", "type is missing"),
+    (b"A", b"21.5", "no JSON object"),
+    (b"A", f"[{json.dumps(GOOD)}]".encode(), "no JSON object"),
+    (b"A", f"{json.dumps(GOOD)} 5".encode(), "no JSON object"),
+    (b"A", (json.dumps(GOOD) * 2).encode(), "no JSON object"),
+    (b"A", f"{json.dumps(GOOD)},{json.dumps(GOOD)}".encode(), "not one JSON object"),
+    (b"A", b"{'type': 't'}", "no JSON object"),
     (None, json.dumps(GOOD).encode(), "the key of the record is missing"),
     (b"\xff", json.dumps(GOOD).encode(), "the key of the record is not UTF-8"),
     (b"A", b"{}", "type is missing"),
     (b"A", b'{"type": "t"}', "event_time is missing"),
     (b"A", b'{"type": "t", "event_time": "2026-11-15T12:00:00"}', "got 2026-11-15T12:00:00"),
     (b"A", b'{"type": "t", "event_time": "2026-02-30T12:00:00Z"}', "got 2026-02-30T12:00:00Z"),
+    (b"A", b'{"type": "t", "event_time": "0001-01-01T00:00:00+01:00"}', "got 0001-01-01T00:00:00+01:00"),
 ]
+#: Times in other forms that files may have them in, too.
+TIMES = {"2026-11-15 12+01": 11, "2026-11-15T12:00+0130": 10, "2026-11-15T12Z": 12, "2026-11-15T12:00:00.5Z": 12}
 
 
 def test_every_record_is_a_measurement_or_is_kept_with_a_reason(spark: SparkSession, kafka_url: str) -> None:
@@ -133,6 +147,10 @@ def test_every_record_is_a_measurement_or_is_kept_with_a_reason(spark: SparkSess
     assert [(one["offset"], one["value"]) for one in kept] == [(at, one[1]) for at, one in enumerate(WRONG, 1)]
     for one, (_, _, reason) in zip(kept, WRONG, strict=True):
         assert reason in one["reason"]
+    times = [(b"A", json.dumps(GOOD | {"event_time": time}).encode()) for time in TIMES]
+    put_records(kafka_url, topic, times)
+    later = rows.where(f"offset > {len(WRONG)}").orderBy("offset").toArrow()
+    assert [moment.hour for moment in later["event_time"].to_pylist()] == list(TIMES.values())
     by_field, _ = read_kafka(spark, f"{kafka_url}/{topic}", key="type", type="event_time", others="")
     assert by_field.first().key == "t"  # type: ignore[union-attr] # there is a row
 
@@ -227,6 +245,7 @@ except MissingExtra as error:
 """
 
 
+@pytest.mark.skipif(not FULL, reason="starts a Java of its own")
 def test_a_session_without_the_connector_is_told_what_to_add(run_python: Callable[..., CompletedProcess[str]]) -> None:
     said = run_python(WITHOUT_CONNECTOR)
     assert "this Spark session has no connector for Kafka: start it with" in said.stdout, said.stderr

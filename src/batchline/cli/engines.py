@@ -1,7 +1,7 @@
 """What a command runs on: Spark, or this process alone."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -33,7 +33,7 @@ def engine_of(asked: str | None, needs_spark: bool = False) -> str:
 
 
 @contextmanager
-def spark_session(master: str | None) -> Iterator["SparkSession"]:
+def spark_session(master: str | None, conf: Mapping[str, str] | None = None) -> Iterator["SparkSession"]:
     """A Spark session for as long as a command runs; one that runs already is left running."""
     from batchline.spark import session
     from batchline.spark.running import translated
@@ -41,7 +41,7 @@ def spark_session(master: str | None) -> Iterator["SparkSession"]:
     with translated(), _logged_nowhere():
         with screen.err.status("starting Spark: about five seconds"):
             running = _is_running()
-            spark = session(master=master, conf=ALWAYS if running else ALWAYS | OURS)
+            spark = session(master=master, conf=(ALWAYS if running else ALWAYS | OURS) | dict(conf or {}))
         try:
             yield spark
         finally:

@@ -1,7 +1,7 @@
 """`batchline ingest mqtt` and `batchline ingest http`: what comes over the network lands in a directory."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +21,7 @@ from batchline.sources.measured import Parser
 from batchline.sources.mqtt_address import MqttAddress
 from batchline.sources.thin_edge import parse_thin_edge
 
-__all__ = ["app"]
+__all__ = ["app", "parser_of", "topics_of"]
 
 app = typer.Typer(
     name="ingest",
@@ -103,10 +103,7 @@ def mqtt(
     """
     from batchline.sources.mqtt import MqttIngest, MqttRules
 
-    parse = _parser(kind, mapping)
-    topics = topic or TOPICS[kind]
-    if not topics:
-        raise typer.BadParameter("json is on topics of your own: name them", param_hint="--topic")
+    parse, topics = parser_of(kind, mapping), topics_of(kind, topic or [])
     rules = MqttRules(client_id or f"batchline-{series}", linger, most, session)
     broker, stop = MqttAddress.from_text(address), threading.Event()
     with Landing(into, series) as landing, screen.live("connecting") as say, stopping(stop):
@@ -117,7 +114,16 @@ def mqtt(
     _show(asdict(counts), into, json)
 
 
-def _parser(kind: str, mapping: str) -> Parser:
+def topics_of(kind: str, topics: Sequence[str]) -> Sequence[str]:
+    """What is subscribed to: these, or those of the format."""
+    found = topics or TOPICS[kind]
+    if not found:
+        raise typer.BadParameter("json is on topics of your own: name them", param_hint="--topic")
+    return found
+
+
+def parser_of(kind: str, mapping: str) -> Parser:
+    """What makes measurements of messages in a format."""
     check_choice("--format", kind, tuple(TOPICS), InvalidRules)
     if (kind == "json") != bool(mapping):
         raise typer.BadParameter("it goes with --format json, which needs it", param_hint="--map")

@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,9 +36,15 @@ class _Counts:
 
 
 def serve_measurements(
-    landing: Landing, listen: str, look: Callable[[Any], None], tell: Callable[[str], None], *, insecure: bool
+    landing: Landing,
+    listen: str,
+    look: Callable[[Any], None],
+    tell: Callable[[str], None],
+    *,
+    insecure: bool,
+    stop: threading.Event | None = None,
 ) -> dict[str, int]:
-    """Serve until SIGINT or SIGTERM; what has landed."""
+    """Serve until SIGINT or SIGTERM, or, in a thread, until `stop` is set; what has landed."""
     group = GroupCommit(landing, now_us)
     with _listening(listen, insecure=insecure) as listener:
         config = uvicorn.Config(
@@ -45,7 +52,7 @@ def serve_measurements(
         )
         host, port = listener.getsockname()[:2]
         tell(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}/v1/measurements")
-        asyncio.run(_serve(_Server(config), listener, lambda: look(_counted(group))))
+        asyncio.run(_serve(_Server(config), listener, lambda: look(_counted(group)), stop))
     return {"landed": group.landed, "malformed": group.malformed, "files": group.files}
 
 
@@ -62,14 +69,18 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(server: _Server, listener: socket.socket, look: Callable[[], None]) -> None:
+async def _serve(
+    server: _Server, listener: socket.socket, look: Callable[[], None], stop: threading.Event | None
+) -> None:
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM) if stop is None else ():
         loop.add_signal_handler(number, server.handle_exit, number, None)
     serving = asyncio.create_task(server.serve([listener]))
     serving.add_done_callback(lambda _: ended.set())
     while not ended.is_set():
         look()
+        if stop is not None and stop.is_set():
+            server.should_exit = True
         await wait_for(ended, BETWEEN_LOOKS_S)
     await serving
 

@@ -8,6 +8,7 @@ import typer
 
 from batchline.cli import engines, screen
 from batchline.cli.following import stopping
+from batchline.cli.ingesting import ingesting
 from batchline.cli.options import Json
 from batchline.cli.run_screen import line_of, show
 from batchline.cli.toml_file import read_toml
@@ -25,6 +26,9 @@ Changes = Annotated[
 def run(
     path: PipelineFile,
     once: Annotated[bool, typer.Option("--once", help="Take what is there to its end, and end.")] = False,
+    no_work: Annotated[
+        bool, typer.Option("--no-work", help="Leave the delivery to `batchline work` elsewhere.")
+    ] = False,
     changes: Changes = None,
     json: Json = False,
 ) -> None:
@@ -40,25 +44,35 @@ def run(
       batchline run pipeline.toml --once
       batchline run pipeline.toml
       batchline run pipeline.toml --set capacity.per_second=500 --set sink.address=stdout:
+      batchline run pipeline.toml --once --no-work & batchline work pipeline.toml
       batchline run pipeline.toml --once --json | jq .complete
     """
     pipeline = read_pipeline(path, changes or [])
     from batchline.flow import Running, run_once
 
     stop = threading.Event()
-    with engines.spark_session(pipeline.master) as spark, stopping(stop):
+    with engines.spark_session(pipeline.master, _packages(pipeline)) as spark, stopping(stop):
         if once:
             with screen.steps() as watch:
-                summary = run_once(pipeline, spark, watch=watch, stop=stop)
+                summary = run_once(pipeline, spark, watch=watch, work=not no_work, stop=stop)
         else:
-            with screen.live("starting") as say:
-                summary = Running(pipeline, spark).run(stop, lambda now: say(line_of(now)))
+            with ingesting(pipeline.source, stop), screen.live("starting") as say:
+                summary = Running(pipeline, spark, work=not no_work).run(stop, lambda now: say(line_of(now)))
     if json:
         screen.say_json(summary.as_data())
     else:
         show(summary, pipeline)
     if once and not summary.complete:
         raise typer.Exit(3)
+
+
+def _packages(pipeline: Pipeline) -> dict[str, str]:
+    """What Spark must be started with to read the source."""
+    if pipeline.source.kind != "kafka" or pipeline.spark.keys() & {"spark.jars", "spark.jars.packages"}:
+        return dict(pipeline.spark)
+    from batchline.spark import kafka_packages
+
+    return {"spark.jars.packages": kafka_packages()} | dict(pipeline.spark)
 
 
 def read_pipeline(path: Path, changes: list[str]) -> Pipeline:

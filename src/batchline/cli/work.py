@@ -10,7 +10,7 @@ from batchline.cli import screen
 from batchline.cli.options import Json
 from batchline.cli.run import Changes, read_pipeline
 from batchline.core.pipeline import Capacity, Pipeline, Publication, SinkAddress, Source
-from batchline.errors import InvalidInput
+from batchline.errors import InvalidInput, SinkClosed
 from batchline.runtime.clock import wait_for
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.worker import Worker
@@ -60,7 +60,12 @@ def work(
     else:
         pipeline = _pipeline(str(store), topic, sink, capacity, cost, shared)
     with open_store(pipeline.publish.store) as opened, screen.live("looking for parcels") as say:
-        worker = asyncio.run(_work(pipeline, opened, name, until_empty, say))
+        try:
+            worker = asyncio.run(_work(pipeline, opened, name, until_empty, say))
+        except SinkClosed:
+            # Whoever read has seen enough, `head` for instance: what was not read is on the timeline.
+            screen.forget_output()
+            return
     _show(worker, json)
 
 

@@ -8,19 +8,22 @@ Only the line is read on the way: the measurements go through as the bytes they 
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from batchline.core.name import check_name
-from batchline.errors import InvalidMessage, shown
+from batchline.errors import InvalidMessage, InvalidName, shown
 
-__all__ = ["Consignment", "message_id", "read_consignment"]
+__all__ = ["Consignment", "check_head", "message_id", "read_consignment"]
 
 #: Measurements of so many bytes are gzipped: fewer would hardly be fewer.
 GZIP_FROM: Final = 2_048
-FIRST_NUMBER: Final = 1
+SURROGATE: Final = re.compile("[\ud800-\udfff]")
+#: From where to where the numbers of a parcel may be: what every store can keep.
+NUMBERS: Final = {"lane": (0, 2**31 - 1), "number": (1, 2**63 - 1), "count": (0, 2**63 - 1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,29 +100,37 @@ def read_consignment(body: bytes) -> Consignment:
         if not found or not isinstance(head, dict):
             raise InvalidMessage(f"expected a parcel, a line that tells of it and its measurements, got {shown(body)}")
         if head.get("encoding") == "gzip":
-            payload = gzip.decompress(payload)
-        return Consignment(**_checked(head), payload=payload)
-    except (ValueError, KeyError, TypeError, OSError, EOFError, zlib.error) as error:
+            payload = _unpacked(payload)
+        return Consignment(**check_head(head), payload=payload)
+    except (ValueError, KeyError, TypeError, OSError, EOFError, RecursionError, zlib.error, InvalidName) as error:
         raise InvalidMessage(f"expected a parcel, got {shown(body)}: {error}") from error
 
 
-def _checked(head: dict[str, Any]) -> dict[str, Any]:
-    for name in ("lane", "number", "count"):
-        if type(head[name]) is not int or head[name] < (FIRST_NUMBER if name == "number" else 0):
-            raise InvalidMessage(f"expected a parcel, its {name} is {shown(head[name])}")
-    texts = {name: check_name(f"the {name} of a parcel", head[name]) for name in ("publication", "item") if head[name]}
+def _unpacked(payload: bytes) -> bytes:
+    if not payload:
+        raise EOFError("its measurements are missing")  # which gzip takes for none
+    return gzip.decompress(payload)
+
+
+def check_head(head: dict[str, Any]) -> dict[str, Any]:
+    """What a parcel's line says, by the names of its fields; raises InvalidMessage, or InvalidName."""
+    for name, (least, most) in NUMBERS.items():
+        if type(head[name]) is not int or not least <= head[name] <= most:
+            raise InvalidMessage(f"expected a parcel, its {name} is {shown(head[name])}, not from {least} to {most}")
+    item = head["item"]
     return {
         "id": _text(head["parcel"]),
-        "publication": texts["publication"],
-        "item": texts.get("item"),
+        "publication": check_name("the publication of a parcel", head["publication"]),
+        "item": check_name("the item of a parcel", item) if item else None,
         "first_time": _text(head["first_time"]),
         "last_time": _text(head["last_time"]),
         "reason": _text(head.get("reason", "")),
-    } | {name: head[name] for name in ("lane", "number", "count")}
+    } | {name: head[name] for name in NUMBERS}
 
 
 def _text(value: object) -> str:
-    if not isinstance(value, str):
+    # Halves of a surrogate pair cannot be written again.
+    if not isinstance(value, str) or not (value.isascii() or SURROGATE.search(value) is None):
         raise InvalidMessage(f"expected a parcel, got {shown(value)} where a text belongs")
     return value
 

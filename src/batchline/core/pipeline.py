@@ -47,7 +47,13 @@ class Source:
     format: str = "thin-edge"
     #: Of MQTT and HTTP: the directory in which measurements land.
     into: str = ""
-    #: More that a kind of source takes.
+    #: Of JSON over MQTT: where a measurement's parts are, `key=topic:2,type=sensor`.
+    map: str = ""
+    #: Of MQTT and HTTP: what the files are called that land.
+    series: str = ""
+    #: Of Kafka: further fields of a record's JSON, as in SQL; whose time a record's is; and options of Spark's source.
+    others: str = "value double"
+    times: str = "append"
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -60,8 +66,6 @@ class Source:
             object.__setattr__(self, "clock", "wall" if self.kind in LANDING else "data")
         if self.kind in LANDING and not self.into:
             raise InvalidRules(f"a source of kind {self.kind!r} needs into, the directory in which measurements land")
-        if self.kind == "mqtt" and not self.topics:
-            raise InvalidRules("a source of kind 'mqtt' needs topics, what is to be subscribed to")
 
     @property
     def directory(self) -> str:
@@ -167,6 +171,8 @@ class Pipeline:
     work: Work = field(default_factory=Work)
     #: The Spark cluster; all cores of this machine, unless somebody has said otherwise.
     master: str | None = None
+    #: Settings of Spark.
+    spark: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_name("name", self.name)

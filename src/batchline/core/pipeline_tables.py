@@ -24,8 +24,8 @@ PARTS: Final = {
 }
 NEEDED: Final = ("name", "out", "source", "publish")
 TOP: Final = tuple(field.name for field in fields(Pipeline))
-#: Parts whose other keys are options of whatever their address names.
-OPEN: Final = ("source", "sink")
+#: Parts whose other keys are options of what their address names.
+OPEN: Final = ("sink",)
 
 
 def pipeline_of(tables: Table) -> Pipeline:
@@ -34,7 +34,7 @@ def pipeline_of(tables: Table) -> Pipeline:
         check_keys("the file", tables, TOP)
         _check_there(tables)
         parts = {name: _part(name, kind, tables[name]) for name, kind in PARTS.items() if name in tables}
-        rest = {name: tables[name] for name in ("name", "out", "master") if name in tables}
+        rest = {name: tables[name] for name in ("name", "out", "master", "spark") if name in tables}
         return Pipeline(**rest, **parts)
     except (InvalidRules, InvalidName) as error:
         raise InvalidPipeline(str(error)) from error

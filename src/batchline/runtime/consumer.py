@@ -37,6 +37,8 @@ BEAT_EVERY: Final = timedelta(seconds=5)
 #: How long it waits before it asks a store again that did not answer.
 PAUSE_S: Final = 1.0
 MOST_AT_ONCE: Final = 10_000
+#: Why what was not finished in time is given back.
+STOPPED: Final = "the consumer was stopped"
 
 
 @dataclass(slots=True)
@@ -149,20 +151,26 @@ class Consumer:
         ended = [one for one in self._running if one.task.done()]
         if not ended:
             return
-        back: dict[tuple[int, str], list[Lease]] = {}
-        done: list[tuple[LeasedMessage, Lease]] = []
+        back: dict[tuple[int, str], list[Running]] = {}
+        done: list[Running] = []
         for one in ended:
             later = self._later(one)
             if later is None:
-                done.append((one.message, one.lease))
+                done.append(one)
             else:
-                back.setdefault(later, []).append(one.lease)
-        # Only when the store has been told: should it not answer, the next turn tells it again.
+                back.setdefault(later, []).append(one)
         if done:
-            self._note(await asyncio.to_thread(self._tell_done, done))
-        for (at_ms, reason), leases in back.items():
-            self._note(await asyncio.to_thread(self._timeline.release, leases, at_ms, reason=reason))
-        self._running = [one for one in self._running if one not in ended]
+            finished = [(one.message, one.lease) for one in done]
+            self._told(done, await asyncio.to_thread(self._tell_done, finished))
+        for (at_ms, reason), some in back.items():
+            leases = [one.lease for one in some]
+            self._told(some, await asyncio.to_thread(self._timeline.release, leases, at_ms, reason=reason))
+
+    def _told(self, some: Sequence[Running], outcomes: Sequence[Outcome]) -> None:
+        """The store knows of these: should it not answer for others, the next turn tells it of those alone."""
+        self._note(outcomes)
+        gone = set(map(id, some))
+        self._running = [one for one in self._running if id(one) not in gone]
 
     def _later(self, one: Running) -> tuple[int, str] | None:
         """When a message is to come again, and why; None if it is done."""
@@ -204,7 +212,7 @@ class Consumer:
 
     async def _take(self) -> int:
         free = self._concurrency - len(self._running)
-        if not free:
+        if free <= 0:  # it may have had more in hand before it was started again
             return 0
         lease = self._timeline.lease
         found = await asyncio.to_thread(lease, self._topic, self.consumer, limit=free, duration=self._lease_for)
@@ -238,8 +246,7 @@ class Consumer:
         self._running = []
         with suppress(StoreError, Degraded):
             if leases:
-                reason = "the consumer was stopped"
-                self._note(await asyncio.to_thread(self._timeline.release, leases, reason=reason))
+                self._note(await asyncio.to_thread(self._timeline.release, leases, reason=STOPPED))
             await asyncio.to_thread(self._timeline.unsubscribe, self._topic, self.consumer)
 
     # --- rests ---

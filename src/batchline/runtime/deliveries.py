@@ -6,9 +6,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from batchline.core.message import Outcome
+from batchline.errors import StoreUnavailable
 from batchline.runtime.timeline import Timeline
 from batchline.stores.delivering import Delivery, Settled, settle_deliveries
 from batchline.stores.fresh_numbers import fresh_number
+from batchline.stores.owning import NumbersTaken
 from batchline.stores.rows import Rows
 from batchline.stores.store import Store
 from batchline.stores.topics import known_topic
@@ -21,6 +23,7 @@ __all__ = ["Deliveries"]
 PRODUCER_GROUP: Final = "dead parcels"
 #: Numbers that a delivery may need, of spots that are split and messages that are made.
 NUMBERS: Final = 16
+TRIES: Final = 100
 
 
 class Deliveries:
@@ -35,15 +38,20 @@ class Deliveries:
         """Note what became of parcels, in one transaction."""
         self._timeline.check_clock()
         now_ms, call_id = self._timeline.now_ms(), secrets.token_hex(8)
-        first = fresh_number(now_ms, NUMBERS * len(deliveries))
+        for _ in range(TRIES):
+            first = fresh_number(now_ms, NUMBERS * len(deliveries))
 
-        def settle(rows: Rows) -> Settled:
-            numbers = count(first)
-            return settle_deliveries(rows, self._topic, PRODUCER_GROUP, deliveries, now_ms * 1_000, numbers, call_id)
+            def settle(rows: Rows, first: int = first) -> Settled:
+                moment_us, numbers = now_ms * 1_000, count(first)
+                return settle_deliveries(rows, self._topic, PRODUCER_GROUP, deliveries, moment_us, numbers, call_id)
 
-        settled = self._store.transact(settle)
-        self.endings += settled.endings
-        return settled.outcomes
+            try:
+                settled = self._store.transact(settle)
+            except NumbersTaken:
+                continue
+            self.endings += settled.endings
+            return settled.outcomes
+        raise StoreUnavailable(f"no free numbers were found in {TRIES} tries")
 
     def reached(self, publications: Iterable[str]) -> dict[tuple[str, int], int]:
         """Up to which number the parcels of each lane of these publications have arrived."""

@@ -5,10 +5,10 @@ from dataclasses import replace
 from itertools import count
 from typing import Final
 
-from batchline.core.consignment import Consignment
+from batchline.core.consignment import Consignment, check_head, message_id
 from batchline.core.message import LARGEST_BODY
 from batchline.core.name import check_name
-from batchline.errors import InvalidMessage, StoreUnavailable, UnknownTopic
+from batchline.errors import InvalidMessage, InvalidTable, StoreUnavailable, UnknownTopic
 from batchline.runtime.clock import now_us
 from batchline.runtime.timeline import Timeline
 from batchline.stores.delivering import dead_letters_of
@@ -26,6 +26,8 @@ TRIES: Final = 100
 PRODUCER_GROUP: Final = "parcels"
 #: What the line about a parcel may need of a body, beside its measurements.
 LONGEST_HEAD: Final = 4_096
+#: What the message for the rest of a parcel adds to its id.
+ROOM_FOR_RESTS: Final = "~000000"
 
 
 class Publisher:
@@ -53,6 +55,7 @@ class Publisher:
         They are due at their moments, or at once. Either all of them are published, with their items, or none.
         """
         moment_us = self._now_us()
+        _check_parcels(parcels, at_ms)
         _check_sizes(parcels)
         moments = [moment_us // 1_000 if at is None else at for at in at_ms or [None] * len(parcels)]
         posting = Posting(self._topic, self._producer_group, self._fanout, parcels, moments, moment_us)
@@ -76,6 +79,23 @@ def make_topics(timeline: Timeline, topic: str) -> None:
             timeline.topic(name)
         except UnknownTopic:
             timeline.create_topic(name)
+
+
+def _check_parcels(parcels: Sequence[Consignment], at_ms: Sequence[int | None] | None) -> None:
+    """They are of one lane, none is missing between them, and each can be read again."""
+    if not 1 <= len(parcels) <= AT_ONCE or len(at_ms or parcels) != len(parcels):
+        moments = f"{len(at_ms):,}" if at_ms else "no"
+        raise InvalidTable(f"expected 1 to {AT_ONCE} parcels, each with a moment, got {len(parcels):,} and {moments}")
+    first = parcels[0]
+    for place, parcel in enumerate(parcels):
+        check_head(parcel.head())
+        id = message_id(parcel.publication, parcel.lane, parcel.number)
+        check_name("the id of a parcel's message", f"{id}{ROOM_FOR_RESTS}")
+        if (parcel.publication, parcel.lane, parcel.number) != (first.publication, first.lane, first.number + place):
+            raise InvalidTable(
+                f"expected the parcels of one lane, in order, got number {parcel.number} of lane {parcel.lane} of "
+                f"{parcel.publication!r} {place} after number {first.number} of lane {first.lane}"
+            )
 
 
 def _check_sizes(parcels: Sequence[Consignment]) -> None:

@@ -9,10 +9,9 @@ import os
 import random
 import socket
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -21,31 +20,33 @@ from batchline.core.fanout import Ending
 from batchline.core.later import Later
 from batchline.core.message import Lease, LeasedMessage, NewMessage, Outcome
 from batchline.core.name import reason_text
-from batchline.core.operation import Operation, Watcher, check_count
+from batchline.core.operation import check_count
 from batchline.core.pipeline import RETRY
 from batchline.core.pricing import price_of
 from batchline.core.retry import RetryRules
+from batchline.core.topic import Topic
 from batchline.errors import (
     InvalidMessage,
+    InvalidRules,
     PartlyDelivered,
     RefusedParcel,
+    SinkClosed,
     StoreError,
-    Throttled,
-    TooExpensive,
+    TopicRefused,
 )
 from batchline.runtime.beat import Beat
-from batchline.runtime.callbacks import call_in
 from batchline.runtime.clock import elapsed_seconds, wait_for
-from batchline.runtime.consumer import Consumer
+from batchline.runtime.consumer import STOPPED, Consumer
 from batchline.runtime.deliveries import Deliveries
 from batchline.runtime.dispatcher import Dispatcher
 from batchline.runtime.lanes_in_hand import GivenBack, LanesInHand
 from batchline.runtime.limiter import Limiter
 from batchline.runtime.publisher import make_topics
+from batchline.runtime.sending import Sending
 from batchline.runtime.services import Services, Wait
 from batchline.runtime.timeline import Timeline
 from batchline.sinks.sink import Sink
-from batchline.stores.delivering import Delivery, dead_letters_of
+from batchline.stores.delivering import Delivery, dead_letter_id, dead_letters_of
 from batchline.stores.store import Store
 
 __all__ = ["Worker"]
@@ -57,15 +58,8 @@ LOOK_EVERY: Final = timedelta(milliseconds=50)
 LOOK_AT_LANES_S: Final = 0.1
 #: What begins the reason of a parcel that was given back without having been sent.
 NOT_ITS_TURN: Final = "its lane is not there yet"
+NOT_SENT: Final = (NOT_ITS_TURN, STOPPED)
 STRAYS: Final = "strays"
-
-
-@dataclass(slots=True, eq=False)
-class _Sending:
-    """A parcel on its way through the dispatcher, and who waits for its answer: None, or why it did not arrive."""
-
-    parcel: Consignment
-    answer: "asyncio.Future[BaseException | None]"
 
 
 class Worker:
@@ -87,6 +81,7 @@ class Worker:
         give_up_after: int | None = None,
         drain: timedelta = timedelta(seconds=30),
         flush_interval: timedelta = timedelta(milliseconds=20),
+        close: Callable[[], object] | None = None,
         timeline: Timeline | None = None,
         clock: Callable[[], float] = elapsed_seconds,
         wait: Wait = wait_for,
@@ -97,13 +92,14 @@ class Worker:
         `cost` is what a parcel takes of the limiter's capacity: 1 for each "parcel", "measurement" or "byte", or the
         sum of a field of its measurements, "field:ru". It holds at most `in_hand` parcels, and sends at most
         `concurrency` batches of them at once. A parcel that fails comes again, later each time, for ever or until it
-        was sent `give_up_after` times.
+        was sent `give_up_after` times. `close` is called at its end, after the sink is closed.
         """
         check_count("give_up_after", give_up_after)
         self._timeline = timeline or Timeline(store)
         make_topics(self._timeline, topic)
-        self._topic, self._sink = topic, sink
-        self._price = price_of(cost)
+        _check_topic(self._timeline.topic(topic))
+        self._topic = topic
+        price = price_of(cost)
         self._retry, self._give_up_after = retry, give_up_after
         self._clock, self._wait, self._chance = clock, wait, chance
         name = worker or f"{socket.gethostname()}-{os.getpid()}"
@@ -118,7 +114,7 @@ class Worker:
             retry=retry,
             drain=drain,
             look_every=LOOK_EVERY,
-            services=Services(store, beat=Beat(self._timeline, name), wait=wait),
+            services=Services(store, beat=Beat(self._timeline, name), clock=self._now_us, wait=wait),
             finish=self._settle,
             wait=wait,
             chance=chance,
@@ -136,9 +132,10 @@ class Worker:
         self.measurements: Counter[str] = Counter()
         #: Told of each parcel that has arrived, in the loop's thread.
         self.on_delivered: Callable[[Consignment], object] | None = None
-        self._watcher = Watcher(self._deliver, name="sink", max_batch_size=sink.most)
-        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="sink")
-        self._lanes = LanesInHand(clock)
+        self._sending = Sending(sink, self.dispatcher, price, concurrency)
+        self._lanes = LanesInHand(clock, in_hand)
+        self._close = close
+        self._closed: SinkClosed | None = None
         #: By message, what is to be told of it when it is done.
         self._verdicts: dict[str, Delivery] = {}
 
@@ -152,7 +149,10 @@ class Worker:
         self.consumer.stop()
 
     async def run(self, *, signals: bool = False) -> None:
-        """Deliver until `stop` is called; with `signals`, until SIGTERM or SIGINT comes as well."""
+        """Deliver until `stop` is called; with `signals`, until SIGTERM or SIGINT comes as well.
+
+        Raises SinkClosed if the sink takes nothing any more, once everything was given back.
+        """
         await self.dispatcher.start()
         looking = asyncio.ensure_future(self._look())
         try:
@@ -163,8 +163,11 @@ class Worker:
                 await looking
             # What it still has was given back to the timeline: it is not the dispatcher's any more.
             await self.dispatcher.stop(timedelta(0))
-            self._threads.shutdown(wait=False, cancel_futures=True)
-            await self._sink.close()
+            await self._sending.close()
+            if self._close is not None:
+                self._close()
+        if self._closed is not None:
+            raise self._closed
 
     # --- a parcel ---
 
@@ -179,89 +182,83 @@ class Worker:
                 self._verdicts[message.id] = Delivery(message, parcel)
                 self.parcels["repeated"] += 1
                 return None
-            return await self._sent(message, parcel, await self._send(parcel))
+            return await self._sent(message, parcel, await self._sending.send(parcel))
         except GivenBack as back:
             return Later(timedelta(seconds=max(back.until_s - self._clock(), 0)), NOT_ITS_TURN)
         finally:
             self._lanes.dropped(parcel)
 
-    async def _send(self, parcel: Consignment) -> BaseException | None:
-        """Through the dispatcher into the sink; the answer is None, or why the parcel did not arrive."""
-        sending = _Sending(parcel, asyncio.get_running_loop().create_future())
-        batchable = self._sink.most > 1
-        try:
-            await self.dispatcher.enqueue(Operation(self._watcher, self._price(parcel), sending, batchable=batchable))
-        except TooExpensive as error:
-            return RefusedParcel(str(error))
-        # At once, if there is capacity: the next of its lane waits for it.
-        self.dispatcher.flush()
-        return await sending.answer
-
-    async def _deliver(self, operations: list[Operation]) -> None:
-        """What the dispatcher calls. Those whose lease was lost meanwhile are not sent: somebody else has them."""
-        sendings: dict[str, _Sending] = {
-            operation.payload.parcel.id: operation.payload
-            for operation in operations
-            if not operation.payload.answer.done()
-        }
-        if not sendings:
-            return
-        answers: Mapping[str, BaseException] = {}
-        try:
-            found = await call_in(self._threads, self._sink.send, [one.parcel for one in sendings.values()])
-            answers = found or {}
-        except (Throttled, asyncio.CancelledError):
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever a sink raises, the parcel comes again
-            answers = dict.fromkeys(sendings, error)
-        for id, sending in sendings.items():
-            if not sending.answer.done():
-                sending.answer.set_result(answers.get(id))
-
-    async def _sent(self, message: LeasedMessage, parcel: Consignment, error: BaseException | None) -> Later | None:
+    async def _sent(self, message: LeasedMessage, parcel: Consignment, error: object) -> Later | None:
         if isinstance(error, PartlyDelivered):
-            self._in_part(message, parcel, error)
+            await self._in_part(message, parcel, error)
             return None
         if error is not None and not isinstance(error, RefusedParcel):
             reason = reason_text(f"{type(error).__name__}: {error}")
+            if isinstance(error, SinkClosed):
+                self._closed = error
+                self.stop()
             if not await self._is_hopeless(message):
                 self.parcels["failed"] += 1
                 return Later(timedelta(seconds=self._lanes.failed(parcel, self._pause_s)), reason)
-            error = RefusedParcel(f"given up after {self._give_up_after} attempts: {reason}")
+            error = RefusedParcel(f"{self._given_up()}: {reason}")
         dead = None if error is None else replace(parcel, reason=reason_text(error))
         self._arrive(message, Delivery(message, parcel, dead))
         return None
 
-    def _in_part(self, message: LeasedMessage, parcel: Consignment, error: PartlyDelivered) -> None:
-        reason = reason_text(next(iter(error.refused.values()), parcel.reason))
-        dead = replace(parcel.only(error.refused), reason=reason) if error.refused else None
-        if not error.again:
+    async def _in_part(self, message: LeasedMessage, parcel: Consignment, error: PartlyDelivered) -> None:
+        refused, again = dict(error.refused), dict(error.again)
+        if again and await self._is_hopeless(message):
+            refused, again = {place: f"{self._given_up()}: {why}" for place, why in again.items()} | refused, {}
+        reason = reason_text(next(iter(refused.values()), parcel.reason))
+        part = replace(parcel.only(refused), reason=reason)
+        dead = part if part.count else None
+        # Under an id of its own: by the parcel's, a receiver would take it for what it has answered before.
+        rest_id = _next_id(parcel.id, _rests_before(message.id))
+        rest = replace(parcel.only(again.keys() - refused.keys()), id=rest_id, reason=reason)
+        if not rest.count:
             self._arrive(message, Delivery(message, parcel, dead))
             return
-        rest = replace(parcel.only(error.again), reason=reason)
         at_ms = self._timeline.now_ms() + round(self._lanes.failed(parcel, self._pause_s) * 1_000)
         self.parcels["failed"] += 1
-        self.measurements["delivered"] += parcel.count - len(error.again) - len(error.refused)
-        self.measurements["refused"] += len(error.refused)
-        self._verdicts[message.id] = Delivery(message, parcel, dead, rest, at_ms, _next_id(message.id))
+        self._count(parcel.count - rest.count, part.count)
+        self._verdicts[message.id] = Delivery(
+            message, parcel, dead, rest, at_ms, _next_id(message.id, _rests_before(message.id))
+        )
 
     def _arrive(self, message: LeasedMessage, delivery: Delivery) -> None:
         parcel, dead = delivery.parcel, delivery.dead
         refused = dead.count if dead is not None else 0
-        self.parcels["refused" if refused else "delivered"] += 1
-        self.measurements["refused"] += refused
-        self.measurements["delivered"] += parcel.count - refused
+        self.parcels["delivered" if dead is None else "refused"] += 1
+        self._count(parcel.count, refused)
         self._verdicts[message.id] = delivery
         self._lanes.arrived(parcel)
         if self.on_delivered is not None and refused < parcel.count:
-            self.on_delivered(parcel)
+            try:
+                self.on_delivered(parcel)
+            except Exception:
+                log.exception("on_delivered raised; the parcel has arrived all the same")
+
+    def _count(self, sent: int, refused: int) -> None:
+        self.measurements["refused"] += refused
+        self.measurements["delivered"] += sent - refused
 
     async def _is_hopeless(self, message: LeasedMessage) -> bool:
+        """Whether a parcel was sent as often as it may be, this time included; not if the store does not say."""
         if self._give_up_after is None:
             return False
-        seen = await asyncio.to_thread(self._timeline.read, self._topic, message.id, lease=message.lease)
-        tried = sum(not one.reason.startswith(NOT_ITS_TURN) and one.ending == "released" for one in seen.history)
-        return tried + 1 >= self._give_up_after
+        owner = message.producer_group
+        try:
+            seen = await asyncio.to_thread(self._timeline.read, self._topic, message.id, producer_group=owner)
+        except (StoreError, TopicRefused):
+            return False
+        tried = sum(one.ending == "released" and not one.reason.startswith(NOT_SENT) for one in seen.history)
+        return _rests_before(message.id) + tried + 1 >= self._give_up_after
+
+    def _given_up(self) -> str:
+        return f"given up after {self._give_up_after} attempts"
+
+    def _now_us(self) -> int:
+        return self._timeline.now_ms() * 1_000
 
     def _pause_s(self, failures: int) -> float:
         return self._retry.pause_ms(failures, self._chance()) / 1_000
@@ -285,8 +282,12 @@ class Worker:
 
     def _bury(self, strays: Sequence[tuple[LeasedMessage, Lease]]) -> None:
         """Messages that are no parcels: to the dead letters as they are."""
-        dead = [NewMessage(message.body, id=message.id) for message, _ in strays]
-        self._timeline.create(dead_letters_of(self._topic), dead, producer_group=STRAYS)
+        dead = [NewMessage(message.body, id=dead_letter_id(message.id)) for message, _ in strays]
+        outcomes = self._timeline.create(dead_letters_of(self._topic), dead, producer_group=STRAYS)
+        # Somebody has used the id for something else: better another id than no message.
+        taken = [message.body for (message, _), one in zip(strays, outcomes, strict=True) if not one.ok]
+        if taken:
+            self._timeline.create(dead_letters_of(self._topic), taken, producer_group=STRAYS)
         self._timeline.done([lease for _, lease in strays])
 
     async def _look(self) -> None:
@@ -295,11 +296,25 @@ class Worker:
         while True:
             await self._lanes.looking.wait()
             with suppress(StoreError):
-                self._lanes.seen(await asyncio.to_thread(self.deliveries.reached, self._lanes.sought()))
+                sought = self._lanes.sought()
+                self._lanes.seen(await asyncio.to_thread(self.deliveries.reached, sought) if sought else {})
             await self._wait(never, LOOK_AT_LANES_S)
 
 
-def _next_id(id: str) -> str:
-    """The id of the message for what is left of a parcel."""
-    begin, mark, number = id.rpartition("~")
-    return f"{begin}~{int(number) + 1}" if mark and number.isdecimal() else f"{id}~1"
+def _check_topic(topic: Topic) -> None:
+    if topic.max_attempts is not None:
+        raise InvalidRules(
+            f"topic {topic.name!r} gives messages up after {topic.max_attempts} leases, and a lane would wait for them "
+            "for ever: a topic of parcels has no max_attempts, give the worker give_up_after"
+        )
+
+
+def _rests_before(id: str) -> int:
+    """How often something was left of a parcel before, by the id of its message."""
+    _, mark, number = id.rpartition("~")
+    return int(number) if mark and number.isdecimal() else 0
+
+
+def _next_id(id: str, before: int) -> str:
+    """The id for what is left of a parcel, of which something was left so often before."""
+    return f"{id.removesuffix(f'~{before}') if before else id}~{before + 1}"

@@ -16,6 +16,14 @@ __all__ = ["Reply", "check_reply", "pause_of"]
 
 #: Statuses below 500 that are worth another attempt.
 AGAIN: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY)
+#: Those that are about the address or the token, and not about the parcel: once that is put right, it is taken.
+OURS: Final = (
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.METHOD_NOT_ALLOWED,
+    HTTPStatus.PROXY_AUTHENTICATION_REQUIRED,
+)
 THROTTLED: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 #: Most characters of an answer that an error repeats.
 LONGEST: Final = 300
@@ -53,7 +61,7 @@ def check_reply(reply: Reply, count: int, now_us: int | None = None) -> None:
         return
     elif status in THROTTLED:
         raise Throttled(f"the receiver answered {reply}", retry_after=pause_of(reply.headers, now_us))
-    elif _comes_again(status):
+    elif _comes_again(status) or status in OURS or status < HTTPStatus.BAD_REQUEST:
         raise Undelivered(f"the receiver answered {reply}")
     else:
         raise RefusedParcel(f"the receiver answered {reply}")

@@ -3,12 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from importlib import import_module
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 from batchline.core.moment import span_of
-from batchline.errors import InvalidSink, did_you_mean, shown
+from batchline.errors import InvalidInput, InvalidSink, did_you_mean, shown
 from batchline.sinks.sink import Sink
 
 __all__ = ["EXAMPLES", "open_sink"]
@@ -73,13 +71,15 @@ def _open_stdout(address: str, options: dict[str, Any]) -> Sink:
 
 
 def _open_kafka(address: str, options: dict[str, Any]) -> Sink:
-    parts = urlsplit(address)
-    topic = unquote(parts.path.removeprefix("/"))
-    if "@" in address or not parts.netloc or not topic or "/" in topic or parts.query or parts.fragment:
-        raise InvalidSink("expected kafka://host:9092/topic, several hosts with commas; got another address")
-    kafka: Any = import_module("batchline.sinks.kafka")
-    sink: Sink = kafka.KafkaSink(parts.netloc, topic, **options)
-    return sink
+    from batchline.core.kafka_address import kafka_address
+    from batchline.sinks.kafka import KafkaSink
+
+    try:
+        kafka_address(address)
+    except InvalidInput:
+        # Without what came: there may be a password in it.
+        raise InvalidSink("expected kafka://host:9092/topic, several hosts with commas; got another address") from None
+    return KafkaSink(address, **options)
 
 
 def _text(value: object) -> str:
@@ -139,7 +139,7 @@ KINDS: Final = {
     "mariadb": SQL,
     "sqlite": SQL,
     "files": Kind(_open_files, {}),
-    "kafka": Kind(_open_kafka, {"each": _text}),
+    "kafka": Kind(_open_kafka, {"each": _text, "key": _text, "timeout": _span, "settings": _names}),
     "stdout": Kind(_open_stdout, {"each": _text}),
 }
 

@@ -4,8 +4,8 @@
                                 └► malformed/.name ─► malformed/name    lines that are none, and why
 
 A file is there whole or not at all, and once `land` has returned it outlives a power cut. Each writer has a *series*
-of its own, so that names never collide; within a series neither receive times nor sequences go back, also after a
-restart, whatever became of the files: a hidden file remembers them.
+of its own, so that names never collide; within a series receive times and sequences only grow, also after a restart,
+whatever became of the files: a hidden file remembers them.
 """
 
 import fcntl
@@ -64,9 +64,12 @@ class Landing:
             self._lock = -1
 
     def arrived(self, now_us: int, parse: Callable[[int], Sequence[Measured | Malformed]]) -> Arrival:
-        """Stamp what comes now; `parse` says what it is, and is given the receive time."""
+        """Stamp what comes now; `parse` says what it is, and is given the receive time.
+
+        No two have the same: where it is the event time, too, the batcher would take the second for a duplicate.
+        """
         with self._stamping:
-            receive_us = self._receive_us = max(now_us, self._receive_us)
+            receive_us = self._receive_us = max(now_us, self._receive_us + 1)
             parts = parse(receive_us)
             first = self._sequence + 1
             self._sequence += len(parts)

@@ -162,15 +162,18 @@ class MqttIngest:
     def _received(self, _client: Client, _data: Any, message: MQTTMessage) -> None:
         try:
             with self._changed:
-                self._take_in(message.mid if message.qos else 0, _topic_of(message), bytes(message.payload))
+                self._take_in(message, _topic_of(message), bytes(message.payload))
         except BaseException as error:
             # Paho's thread ends with it, and nobody would know.
             self._failure = error
             raise
 
-    def _take_in(self, number: int, topic: str, payload: bytes) -> None:
+    def _take_in(self, message: MQTTMessage, topic: str, payload: bytes) -> None:
         self.counts.received += 1
-        known = self._hand.again(number, topic, payload)
+        number = message.mid if message.qos else 0
+        # One that is not marked as sent again is another, even if it looks the same: a broker that was killed may
+        # remember a session, and not which numbers it gave away last.
+        known = self._hand.again(number, topic, payload) if message.dup else None
         if known is not None:
             self.counts.again += 1
             if self._hand.acknowledge(known):

@@ -8,14 +8,18 @@ import json
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import fs, ipc
 
 from batchline.errors import InvalidCheckpoint
 
-__all__ = ["Directory", "EpochFiles", "place_of"]
+__all__ = ["LAST_EPOCH", "Directory", "EpochFiles", "place_of"]
+
+
+#: After every epoch that there will be.
+LAST_EPOCH: Final = 2**31
 
 
 class Directory:

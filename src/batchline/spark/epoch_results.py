@@ -59,4 +59,4 @@ def lines_by_epoch(directory: Path, epoch: int | None = None) -> dict[str, int]:
 
 
 def _lines_in(directory: Path) -> int:
-    return sum(file.read_bytes().count(b"\n") for file in directory.glob("*.jsonl"))
+    return sum(file.read_bytes().count(b"\n") for file in directory.glob("[!.]*.json*"))

@@ -17,7 +17,7 @@ from batchline.core.watermark import watermark_us
 from batchline.errors import InvalidInput, InvalidTable, check_choice
 from batchline.spark import checkpoint as checkpoints
 from batchline.spark.batching import ASSIGNED
-from batchline.spark.epoch_files import Directory, EpochFiles, place_of
+from batchline.spark.epoch_files import LAST_EPOCH, Directory, EpochFiles, place_of
 from batchline.spark.frames import TIE, check_lanes, check_span, checked_names, fields_of, quoted, tied
 from batchline.spark.lane_state import Left
 from batchline.spark.lanes import LANE, MARKED, LaneTask, Time
@@ -40,7 +40,6 @@ CLOCKS: Final = ("data", "wall")
 EVERY_SECOND: Final = {"processingTime": "1 second"}
 NO_SPAN: Final = timedelta(0)
 WATERMARK: Final = "watermark"
-LAST_EPOCH: Final = 2**31
 #: The name of what stage 2 must know, in the metadata of a column.
 ABOUT: Final = "batchline"
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from batchline.core.kafka_address import KafkaAddress, kafka_address
+from batchline.core.moment import EARLIEST_US, LATEST_US
 from batchline.errors import InvalidInput, MissingExtra, check_choice, shown
 from batchline.spark.frames import fields_of, quoted
 
@@ -26,7 +27,7 @@ LOG_APPEND_TIME: Final = 1
 TIME: Final = r"^\d{4}-\d\d-\d\d[T ]([01]\d|2[0-3])(:\d\d(:\d\d([.]\d{1,9})?)?)?(Z|[+-]([01]\d|2[0-3])(:?[0-5]\d)?)$"
 EXPECTED: Final = "a time with a zone such as 2026-11-15T12:00:00.000Z"
 JSON, BROKEN, REASON = "batchline_json", "batchline_broken", "batchline_reason"
-TEXT, VALUE = "batchline_text", "batchline_value"
+TEXT, VALUE, OBJECTS = "batchline_text", "batchline_value", "batchline_objects"
 PRODUCERS_TIME: Final = (
     "topic {topic} has records whose time is their producer's and not the broker's: set its message.timestamp.type to "
     "LogAppendTime; or read it with times='any', and take that time for the receive time"
@@ -130,14 +131,12 @@ def _parsed(records: "DataFrame", fields: KafkaFields, receive_time: "Column") -
 
     texts = dict.fromkeys(name for name in (fields.key, fields.type, fields.event_time) if name is not None)
     others = [field.name for field in _fields_in(fields.others)]
-    ddl = ", ".join([*(f"{quoted(name)} string" for name in (*texts, BROKEN)), *([fields.others] if others else [])])
-    read = sf.from_json(sf.col(TEXT), ddl, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BROKEN})
-    rows = records.withColumn(TEXT, sf.col("value").cast("string")).withColumn(JSON, read)
-    time = _field(fields.event_time)
+    ddl = ", ".join([*(f"{quoted(name)} string" for name in texts), *([fields.others] if others else [])])
+    rows = records.withColumn(TEXT, sf.col("value").cast("string")).withColumn(JSON, _read(sf.col(TEXT), ddl))
     return rows.select(
         (sf.col("key").cast("string") if fields.key is None else _field(fields.key)).alias("key"),
         _field(fields.type).alias("type"),
-        sf.when(time.rlike(TIME), time.try_cast("timestamp")).alias("event_time"),
+        _moment(_field(fields.event_time)).alias("event_time"),
         receive_time.alias("receive_time"),
         *(_field(name).alias(name) for name in others),
         sf.octet_length("value").cast("long").alias("size"),
@@ -150,10 +149,30 @@ def _parsed(records: "DataFrame", fields: KafkaFields, receive_time: "Column") -
     ).withColumn(REASON, _reason(fields))
 
 
+def _read(text: "Column", ddl: str) -> "Column":
+    """A text as JSON. Spark ignores what comes after an object: in brackets, that is not JSON, or more than one."""
+    from pyspark.sql import functions as sf
+
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BROKEN, "allowSingleQuotes": "false"}
+    whole = sf.concat(sf.lit(f'{{"{OBJECTS}":['), text, sf.lit("]}"))
+    return sf.from_json(whole, f"{OBJECTS} array<struct<{ddl}>>, {BROKEN} string", options)
+
+
 def _field(name: str) -> "Column":
     from pyspark.sql import functions as sf
 
-    return sf.col(f"{JSON}.{quoted(name)}")
+    return sf.get(sf.col(f"{JSON}.{OBJECTS}"), sf.lit(0)).getField(name)
+
+
+def _moment(text: "Column") -> "Column":
+    """The moment that a text tells, if it tells its zone; null if it tells none, or one outside the years 1 to 9999."""
+    from pyspark.sql import functions as sf
+
+    # Spark wants minutes and seconds.
+    fuller = sf.regexp_replace(sf.regexp_replace(text, "^(.{13})(Z|[+-])", "$1:00$2"), "^(.{16})(Z|[+-])", "$1:00$2")
+    moment = sf.coalesce(text.try_cast("timestamp"), fuller.try_cast("timestamp"))
+    known = sf.unix_micros(moment).between(EARLIEST_US, LATEST_US)
+    return sf.when(text.rlike(TIME) & known, moment)
 
 
 def _receive_time(times: str, topic: str) -> "Column":
@@ -175,7 +194,11 @@ def _reason(fields: KafkaFields) -> "Column":
     reasons = [
         (sf.col(VALUE).isNull(), sf.lit("the record has no value")),
         (~sf.is_valid_utf8(sf.col(TEXT)), sf.lit("not UTF-8")),
-        (_field(BROKEN).isNotNull(), sf.lit(f"not JSON, or not of the fields {fields.others}".rstrip())),
+        (
+            sf.col(f"{JSON}.{BROKEN}").isNotNull(),
+            sf.lit(f"no JSON object, or not of the fields {fields.others}".rstrip()),
+        ),
+        (sf.size(f"{JSON}.{OBJECTS}") != 1, sf.lit("not one JSON object")),
         (sf.col("key").isNull(), sf.lit(f"{key_name} is missing")),
         (~sf.is_valid_utf8(sf.col("key")), sf.lit(f"{key_name} is not UTF-8")),
         (sf.col("type").isNull(), sf.lit(f"{fields.type} is missing")),

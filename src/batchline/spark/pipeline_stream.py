@@ -11,8 +11,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
 from batchline.columnar.names import Names
 from batchline.core.batch_rules import BatchRules
 from batchline.core.pack_rules import PackRules
@@ -20,13 +18,16 @@ from batchline.runtime.clock import now_us
 from batchline.spark import checkpoint as checkpoints
 from batchline.spark.epoch_files import Directory
 from batchline.spark.epoch_results import BATCHED, EpochResults, lines_by_epoch
-from batchline.spark.following import EVERY_SECOND, Following, Pace, about_batches
+from batchline.spark.following import EVERY_SECOND, Following, about_batches
 from batchline.spark.landing import as_spark_reads
 from batchline.spark.packing import packer_of
+from batchline.spark.pipeline_source import PipelineSource
 from batchline.spark.publishing import Publishing
+from batchline.spark.stream_columns import note_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = ["PipelineStream", "Stopped"]
 
@@ -47,12 +48,9 @@ class PipelineStream:
 
     def __init__(
         self,
-        rows: "DataFrame",
-        columns: pa.Schema,
-        names: Names,
+        source: PipelineSource,
         rules: BatchRules,
         pack: PackRules,
-        pace: Pace,
         publishing: Publishing,
         out: Path,
         checkpoint: str,
@@ -60,14 +58,17 @@ class PipelineStream:
         lanes: int,
         linger: timedelta,
     ) -> None:
-        """Nothing runs yet. The columns are those that rows have in files."""
-        self.following = Following(rows, rules, names, pace, self._each, checkpoint, lanes)
+        """Nothing runs yet."""
+        columns = source.columns
+        self.following = Following(source.rows, rules, source.names, source.pace, self._each, checkpoint, lanes)
+        note_columns(self.following.state, columns)
         self.results = EpochResults(out, columns, always=(BATCHED,))
         self.publishing, self.stop = publishing, threading.Event()
-        self._spark, self._rules, self._clock = rows.sparkSession, rules, pace.clock
+        self._source, self._rules, self._checkpoint = source, rules, checkpoint
         self._packer = packer_of(pack, Names(size="size" if "size" in columns.names else None), linger)
         self._state = Directory(f"{self.following.state.uri}/parcels")
         self._ending = False
+        self._other: StreamingQuery | None = None
         self.epoch = -1
         #: The lines that were no measurements, by epoch: one that is replayed counts once.
         self.malformed = lines_by_epoch(out / "malformed")
@@ -77,6 +78,11 @@ class PipelineStream:
     def start(self, trigger: Mapping[str, Any] = EVERY_SECOND) -> None:
         """Start the query, or go on from its checkpoint."""
         self.following.start(trigger)
+        if self._source.malformed is not None:
+            # A query of its own: what one reads of the source, the other does not see.
+            writer = self._source.malformed.drop("value").writeStream.foreachBatch(self._keep_malformed)
+            writer = writer.option("checkpointLocation", f"{self._checkpoint}/malformed")
+            self._other = writer.trigger(**trigger).start()
 
     @property
     def is_active(self) -> bool:
@@ -87,6 +93,8 @@ class PipelineStream:
     def finish(self) -> None:
         """Wait until the query has ended, and hand out, pack and publish all that is open."""
         self.following.wait()
+        if self._other is not None:
+            self._other.awaitTermination()
         self._ending = True
         self.following.finish()
         self.publishing.finish(self.epoch)
@@ -94,6 +102,8 @@ class PipelineStream:
     def stop_between_epochs(self) -> None:
         """Stop while nothing runs: interrupted, Spark 4.3 can overflow its stack on its way out, and print it."""
         self.stop.set()
+        if self._other is not None:
+            self._other.stop()
         query, pause = self.following.query, threading.Event()
         while query is not None and query.isActive:
             if not query.status["isTriggerActive"]:
@@ -137,15 +147,21 @@ class PipelineStream:
         self.epoch = epoch
         self.results.forget(BATCHED, [epoch - KEPT])
 
+    def _keep_malformed(self, rows: "DataFrame", epoch: int) -> None:
+        """Keep what is no measurement, as the lines of files are kept."""
+        if not rows.isEmpty():
+            rows.write.mode("overwrite").json(as_spark_reads(self.results.out / "malformed" / f"epoch={epoch}"))
+            self.malformed |= lines_by_epoch(self.results.out / "malformed", epoch)
+
     def _batched(self, epoch: int) -> "DataFrame":
         """What an epoch has batched, from its files, with what stage 2 must know of it."""
         path = self.results.of(BATCHED, epoch).absolute()
         about = about_batches(self._rules, "key", self.following.lanes)
-        return self._spark.read.parquet(as_spark_reads(path)).withMetadata("batch_id", about)
+        return self._source.rows.sparkSession.read.parquet(as_spark_reads(path)).withMetadata("batch_id", about)
 
     def _tick_us(self, epoch: int) -> int | None:
         """What the clock showed when an epoch was first run: repeated, it lets parcels linger for as long."""
-        if self._clock == "data":
+        if self._source.pace.clock == "data":
             return None
         name = f"{TICKS}/{epoch:06}.json"
         text = self._state.read_text(name)

@@ -24,7 +24,7 @@ from batchline.runtime.clock import now_us
 from batchline.runtime.publisher import AT_ONCE, Publisher, make_topics
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
-from batchline.spark.epoch_files import Directory
+from batchline.spark.epoch_files import LAST_EPOCH, Directory, EpochFiles
 from batchline.spark.frames import check_span, quoted
 from batchline.spark.store_address import store_address
 from batchline.stores import Store, open_store
@@ -43,6 +43,7 @@ PARCEL: Final = ("parcel_id", "parcel_number", "lane", "items", "first_time", "l
 OVERSIZE: Final = "oversize: larger than max_bytes alone, so in no parcel"
 PRODUCER_GROUP: Final = "oversize"
 FANOUTS: Final = "fanouts"
+PUBLISHED: Final = "published"
 
 
 class Published(NamedTuple):
@@ -128,8 +129,8 @@ class Publishing:
         self.period_us = None if period is None else span_us(period)
         self.due, self.opening, self.fields = due or Due(), opening or Opening(), fields
         self.state = Directory(state)
-        #: All that was published since it was made, as it was told.
-        self.published = Published()
+        #: All that was published since the stream began.
+        self.published = self._published_before(LAST_EPOCH)
         with open_store(self.address) as opened:
             make_topics(Timeline(opened), topic)
 
@@ -141,7 +142,9 @@ class Publishing:
             self._seal(before)
         rows = _as_json(parcels, self.due, self.fields)
         task = PublishTask(self.address, self.topic, self.name, fanout, self.due.delay_us, self.opening)
-        self.published = self.published.plus(_run(rows, task))
+        told = _run(rows, task)
+        self.published = self._published_before(epoch).plus(told)
+        EpochFiles(self.state, PUBLISHED, epoch).write({}, {"published": list(self.published)})
         if self.period_us is None:
             self._seal(fanout)
 
@@ -150,6 +153,9 @@ class Publishing:
         fanout = self._noted(epoch)
         if fanout is not None:
             self._seal(fanout)
+
+    def _published_before(self, epoch: int) -> Published:
+        return Published(*EpochFiles(self.state, PUBLISHED, epoch).notes.get("published", ()))
 
     def _fanout_of(self, epoch: int) -> str:
         """The fanout of an epoch, decided once: a period may be over by the time the epoch is repeated."""

@@ -4,26 +4,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import groupby
-from operator import attrgetter
-from typing import Final
+from operator import attrgetter, itemgetter
+from typing import Final, Literal
 
 from batchline.core.ack import Asked, collect_items
-from batchline.core.consignment import Consignment, message_id
+from batchline.core.consignment import Consignment
 from batchline.core.fanout import Ending
-from batchline.core.message import AnyLease, CheckedMessages, Outcome
+from batchline.core.message import AnyLease, CheckedMessages, Outcome, as_lease, made_place
 from batchline.core.topic import Topic
-from batchline.stores.leasing import done_leases
+from batchline.stores.lane_rows import LaneRow
+from batchline.stores.leasing import alive_places, done_leases, is_active
 from batchline.stores.owning import Creation, create_messages
 from batchline.stores.rows import Rows
 from batchline.stores.topics import known_topic
 from batchline.stores.tracking import finish_items, told
 
-__all__ = ["DEAD", "Delivery", "Settled", "dead_letters_of", "settle_deliveries"]
+__all__ = ["DEAD", "Delivery", "Settled", "dead_letter_id", "dead_letters_of", "settle_deliveries"]
 
 #: What is added to a topic's name for the parcels that nobody takes.
 DEAD: Final = "-dead"
 #: How far in the future what is left of a parcel may stand, whatever its topic allows.
 LONGEST_PAUSE: Final = timedelta(days=365)
+
+Lanes = Mapping[tuple[str, int], LaneRow]
+#: What a delivery tells: something new, what was told before, or what another has made void.
+News = Literal["first", "repeated", "void"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,11 @@ def dead_letters_of(topic: str) -> str:
     return f"{topic}{DEAD}"
 
 
+def dead_letter_id(id: str) -> str:
+    """The id of a dead letter: that of its message, unless it was made, which none can be given."""
+    return id if made_place(id) is None else f"dead{id}"
+
+
 def settle_deliveries(
     rows: Rows,
     topic: str,
@@ -65,34 +75,65 @@ def settle_deliveries(
     call_id: str,
 ) -> Settled:
     """Note that parcels have arrived: their items done, their messages gone, their lanes that much further."""
-    known = known_topic(rows, topic)
-    whole = [one for one in deliveries if one.rest is None]
-    _move_lanes(rows, known, [one.parcel for one in whole])
-    endings = _finish(rows, whole, now_us, call_id)
-    outcomes = done_leases(rows, [one.lease for one in deliveries], now_us // 1_000, numbers)
-    _write(rows, known, producer_group, deliveries, outcomes, now_us, numbers)
+    known, now_ms = known_topic(rows, topic), now_us // 1_000
+    lanes = _hold_lanes(rows, known, deliveries)
+    alive = alive_places(rows, [as_lease(one.lease) for one in deliveries])
+    news = [_news(rows, one, lanes, alive, now_ms) for one in deliveries]
+    first = [one for one, word in zip(deliveries, news, strict=True) if word == "first"]
+    _move_lanes(rows, known, lanes, [one.parcel for one in first if one.rest is None])
+    endings = _finish(
+        rows, [one for one, word in zip(deliveries, news, strict=True) if word != "void"], now_us, call_id
+    )
+    outcomes = done_leases(rows, [one.lease for one in deliveries], now_ms, numbers)
+    _write(rows, known, producer_group, first, now_us, numbers)
     return Settled(outcomes, endings)
 
 
-def _move_lanes(rows: Rows, topic: Topic, parcels: Sequence[Consignment]) -> None:
-    reached: dict[str, dict[int, int]] = {}
-    for parcel in parcels:
-        lanes = reached.setdefault(parcel.publication, {})
-        lanes[parcel.lane] = max(parcel.number, lanes.get(parcel.lane, 0))
-    for publication, lanes in sorted(reached.items()):
-        held = rows.hold_lanes(topic.number, publication, sorted(lanes))
-        moved = [row._replace(delivered=lanes[row.lane]) for row in held if row.delivered < lanes[row.lane]]
-        if moved:
-            rows.write_lanes(topic.number, publication, moved)
+def _hold_lanes(rows: Rows, topic: Topic, deliveries: Sequence[Delivery]) -> Lanes:
+    """The lanes of parcels: nobody else tells what became of them until the transaction ends."""
+    wanted: dict[str, set[int]] = {}
+    for one in deliveries:
+        wanted.setdefault(one.parcel.publication, set()).add(one.parcel.lane)
+    return {
+        (publication, row.lane): row
+        for publication, lanes in sorted(wanted.items())
+        for row in rows.hold_lanes(topic.number, publication, sorted(lanes))
+    }
 
 
-def _finish(rows: Rows, whole: Sequence[Delivery], now_us: int, call_id: str) -> list[Ending]:
-    """Acknowledge the items of parcels; what was refused has failed, for its reason."""
+def _news(rows: Rows, one: Delivery, lanes: Lanes, alive: Mapping[int, int], now_ms: int) -> News:
+    """Whether a delivery is the first to tell what became of its parcel.
+
+    Several may have sent it, each after the one before had lost its lease. If all of it has come to an end, whoever
+    tells so first is right, with or without the lease; unless another has made something else of the message, so that
+    what is left of the parcel is on its way. If some is to be sent again, only who has the lease may say so.
+    """
+    lane, lease = lanes.get((one.parcel.publication, one.parcel.lane)), as_lease(one.lease)
+    if lane is not None and lane.delivered >= one.parcel.number:
+        return "repeated"
+    if one.rest is not None:
+        return "first" if is_active(rows, lease, now_ms) else "void"
+    return "first" if alive.get(lease.bundle, 0) >> lease.place & 1 else "void"
+
+
+def _move_lanes(rows: Rows, topic: Topic, lanes: Lanes, parcels: Sequence[Consignment]) -> None:
+    moved: dict[tuple[str, int], LaneRow] = {}
+    for parcel in sorted(parcels, key=attrgetter("number")):
+        key = (parcel.publication, parcel.lane)
+        if key in lanes:
+            moved[key] = lanes[key]._replace(delivered=parcel.number)
+    for publication, some in groupby(sorted(moved), itemgetter(0)):
+        rows.write_lanes(topic.number, publication, [moved[key] for key in some])
+
+
+def _finish(rows: Rows, deliveries: Sequence[Delivery], now_us: int, call_id: str) -> list[Ending]:
+    """Acknowledge the items of whole parcels; what was refused has failed, for its reason."""
     by_reason: dict[str | None, list[str]] = {}
-    for one in whole:
-        if one.parcel.item is not None:
-            reason = one.dead.reason if one.dead is not None else None
-            by_reason.setdefault(reason, []).append(one.parcel.item)
+    for one in deliveries:
+        if one.parcel.item is not None and one.rest is None:
+            # What is left of a parcel bears the reason why something of it was refused before.
+            why = one.parcel.reason if one.dead is None else one.dead.reason
+            by_reason.setdefault(why or None, []).append(one.parcel.item)
     endings: list[Ending] = []
     for reason, items in by_reason.items():
         asked: list[Asked] = sorted(collect_items(items).asked, key=attrgetter("slot"))
@@ -105,23 +146,21 @@ def _write(
     rows: Rows,
     topic: Topic,
     producer_group: str,
-    deliveries: Sequence[Delivery],
-    outcomes: Sequence[Outcome],
+    left: Sequence[Delivery],
     now_us: int,
     numbers: Iterator[int],
 ) -> None:
-    """Put what is left of parcels where it belongs; not of a lease that was lost: whoever has it now will do so."""
-    ours = [one for one, outcome in zip(deliveries, outcomes, strict=True) if outcome.outcome == "done"]
-    dead = {_id(one.parcel): one.dead for one in ours if one.dead is not None}
+    """Put what is left of parcels where it belongs."""
+    dead = {dead_letter_id(one.lease.id): one.dead for one in left if one.dead is not None}
     if dead:
         name = dead_letters_of(topic.name)
         if rows.topic(name) is None:
             rows.insert_topic(Topic(name, buckets=topic.buckets))
         _create(rows, known_topic(rows, name), producer_group, dead, now_us // 1_000, now_us, numbers)
-    rests = sorted((one for one in ours if one.rest is not None), key=attrgetter("rest_at_ms"))
+    rests = sorted((one for one in left if one.rest is not None), key=attrgetter("rest_at_ms"))
     for at_ms, some in groupby(rests, attrgetter("rest_at_ms")):
-        left = {one.rest_id: one.rest for one in some if one.rest is not None}
-        _create(rows, topic, producer_group, left, at_ms, now_us, numbers)
+        again = {one.rest_id: one.rest for one in some if one.rest is not None}
+        _create(rows, topic, producer_group, again, at_ms, now_us, numbers)
 
 
 def _create(
@@ -146,7 +185,3 @@ def _create(
         left = len(taken)
         again = CheckedMessages([""] * left, [at_ms] * left, [bodies[place] for place in taken], [0] * left)
         create_messages(rows, free, owner, replace(creation, messages=again), numbers)
-
-
-def _id(parcel: Consignment) -> str:
-    return message_id(parcel.publication, parcel.lane, parcel.number)

@@ -1,6 +1,6 @@
 """What consumers do with messages, on any store: each verb a function of the rows of one transaction."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -28,9 +28,11 @@ from batchline.stores.timeline_rows import BEFORE_ALL, Due, Key, TimelineRows, W
 __all__ = [
     "FIRST_SPOTS",
     "Leasing",
+    "alive_places",
     "covers",
     "done_leases",
     "extend_leases",
+    "is_active",
     "lease_messages",
     "lease_one_message",
     "leased_messages",
@@ -280,13 +282,25 @@ def done_leases(rows: TimelineRows, given: Sequence[AnyLease], now_ms: int, numb
     line.write(rows)
     lost = _lost(leases, outcomes)
     if lost:
-        alive: dict[int, int] = {}
-        for spot in rows.spots_of({lease.bundle for lease in lost.values()}):
-            alive[spot.bundle] = alive.get(spot.bundle, 0) | spot.bits  # one that has ended has none
+        alive = alive_places(rows, lost.values())
         for index, lease in lost.items():
             if not alive.get(lease.bundle, 0) >> lease.place & 1:
                 outcomes[index] = Outcome(lease.id, "done")
     return outcomes
+
+
+def alive_places(rows: TimelineRows, leases: Iterable[Lease]) -> dict[int, int]:
+    """Of the bundles of leases, the places whose messages are still there, whoever has them now."""
+    alive: dict[int, int] = {}
+    for spot in rows.spots_of({lease.bundle for lease in leases}):
+        alive[spot.bundle] = alive.get(spot.bundle, 0) | spot.bits  # one that has ended has none
+    return alive
+
+
+def is_active(rows: TimelineRows, lease: Lease, now_ms: int) -> bool:
+    """Whether a lease holds; if it does, its message stays as it is until the transaction ends."""
+    (outcome,) = _Held(rows, [lease], now_ms).each("leased", lambda *_: None)
+    return outcome.outcome == "leased"
 
 
 class _Held:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
-from batchline.columnar.columns import is_text
+from batchline.columnar.columns import MOMENT, is_text
 from batchline.errors import InvalidFile
 from batchline.sources.files.headers import check_header
 from batchline.sources.files.pieces import Names, Piece
@@ -22,17 +22,28 @@ __all__ = ["parquet_pieces"]
 def parquet_pieces(path: Path, names: Names, on_bytes: Callable[[int], None]) -> Iterator[Piece]:
     """The rows of a file, a piece for each of its row groups."""
     with pa_parquet.ParquetFile(path) as file:
-        check_header(path, file.schema_arrow.names, names)
-        _check_types(path, file.schema_arrow, names)
-        yield _piece(file.schema_arrow.empty_table(), 1)
+        schema = _with_moments(file)
+        check_header(path, schema.names, names)
+        _check_types(path, schema, names)
+        yield _piece(schema.empty_table(), 1)
         first, told = 1, 0
         for group in range(file.num_row_groups):
-            table = file.read_row_group(group)
+            table = file.read_row_group(group).cast(schema, safe=False)
             yield _piece(table, first)
             first += len(table)
             told += _bytes_of(file.metadata.row_group(group))
             on_bytes(_bytes_of(file.metadata.row_group(group)))
     on_bytes(path.stat().st_size - told)  # the rest is the file's own bookkeeping
+
+
+def _with_moments(file: pa_parquet.ParquetFile) -> pa.Schema:
+    """The columns of a file. Times as Spark writes them by default, in 96 bits, have no zone, and are in UTC."""
+    old = {
+        column.path
+        for column in (file.schema.column(index) for index in range(len(file.schema)))
+        if column.physical_type == "INT96"
+    }
+    return pa.schema([field.with_type(MOMENT) if field.name in old else field for field in file.schema_arrow])
 
 
 def _bytes_of(group: Any) -> int:

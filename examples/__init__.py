@@ -1,0 +1,1 @@
+"""Programs to begin with; each says how it is run."""

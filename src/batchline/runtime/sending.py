@@ -1,0 +1,90 @@
+"""Sends parcels: through the dispatcher, within its capacity, into the sink; each is answered."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from batchline.core.consignment import Consignment
+from batchline.core.operation import Operation, Watcher
+from batchline.errors import InvalidOperation, RefusedParcel, Throttled, TooExpensive
+from batchline.runtime.callbacks import call_in
+from batchline.runtime.dispatcher import Dispatcher
+from batchline.sinks.sink import Sink
+
+__all__ = ["Sending"]
+
+
+@dataclass(slots=True, eq=False)
+class _Sent:
+    """A parcel on its way through the dispatcher, and who waits for its answer: None, or why it did not arrive."""
+
+    parcel: Consignment
+    answer: "asyncio.Future[object]"
+
+
+class Sending:
+    """A sink behind a dispatcher."""
+
+    def __init__(
+        self, sink: Sink, dispatcher: Dispatcher, price: Callable[[Consignment], int | float], concurrency: int
+    ):
+        self._sink, self._dispatcher, self._price = sink, dispatcher, price
+        self._watcher = Watcher(self._deliver, name="sink", max_batch_size=sink.most)
+        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="sink")
+
+    async def send(self, parcel: Consignment) -> object:
+        """Send a parcel; the answer is None, or why it did not arrive. Who does not wait any more is not answered."""
+        sent = _Sent(parcel, asyncio.get_running_loop().create_future())
+        try:
+            operation = self._operation(sent)
+            await self._dispatcher.enqueue(operation)
+        except (TooExpensive, InvalidOperation) as error:
+            return RefusedParcel(str(error))
+        # At once, if there is capacity: the next of its lane waits for it.
+        self._dispatcher.flush()
+        return await sent.answer
+
+    async def close(self) -> None:
+        """Let go of the sink."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        await self._sink.close()
+
+    def _operation(self, sent: _Sent) -> Operation:
+        try:
+            cost = self._price(sent.parcel)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InvalidOperation(f"the cost of parcel {sent.parcel.id!r} cannot be told: {error}") from error
+        return Operation(self._watcher, cost, sent, batchable=self._sink.most > 1)
+
+    async def _deliver(self, operations: list[Operation]) -> None:
+        """What the dispatcher calls. Those whose lease was lost meanwhile are not sent: somebody else has them."""
+        all_sent: list[_Sent] = [operation.payload for operation in operations]
+        while some := _distinct(one for one in all_sent if not one.answer.done()):
+            answers = await self._answers(some)
+            for id, sent in some.items():
+                if not sent.answer.done():
+                    sent.answer.set_result(answers.get(id))
+
+    async def _answers(self, some: Mapping[str, _Sent]) -> Mapping[str, object]:
+        """What the sink answers; if it raises something, that holds for all of them."""
+        try:
+            found = await call_in(self._threads, self._sink.send, [one.parcel for one in some.values()])
+            return dict(found or {})
+        except Throttled:
+            raise
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return dict.fromkeys(some, error)  # nobody has cancelled us: the sink raised it
+        except Exception as error:  # noqa: BLE001 - whatever a sink raises, the parcel comes again
+            return dict.fromkeys(some, error)
+
+
+def _distinct(sent: Iterable[_Sent]) -> dict[str, _Sent]:
+    """Those of different ids, by which the sink answers; parcels of several publications may share one."""
+    found: dict[str, _Sent] = {}
+    for one in sent:
+        found.setdefault(one.parcel.id, one)
+    return found

@@ -1,0 +1,80 @@
+"""`batchline work` and what `batchline run` refuses, as a user calls them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from batchline import Timeline, Tracker, open_store
+from batchline.core.consignment import Consignment
+from batchline.runtime.publisher import Publisher, make_topics
+from tests.cli.conftest import Call
+
+PARCELS, LANES = 5, 3
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """A store with parcels of a fanout on the timeline."""
+    url = f"sqlite:///{tmp_path}/store.db"
+    with open_store(url) as opened:
+        make_topics(Timeline(opened), "parcels")
+        tracker = Tracker(opened)
+        tracker.open("import")
+        for lane in range(LANES):
+            Publisher(opened, "parcels", "import").post([parcel(lane, number) for number in range(1, PARCELS + 1)])
+        tracker.seal("import")
+    return url
+
+
+def parcel(lane: int, number: int) -> Consignment:
+    payload = json.dumps([{"key": f"k{lane}", "n": number}]).encode()
+    return Consignment(f"k{lane}@{number}", "import", lane, number, None, 1, "a", "b", payload)
+
+
+def test_a_worker_delivers_what_is_there_and_tells_what_that_ended(store: str, tmp_path: Path, batchline: Call) -> None:
+    said = batchline("work", "--store", store, "--sink", f"files:{tmp_path}/in", "--until-empty", "--json")
+    assert said.code == 0
+    assert json.loads(said.out) == {
+        "parcels": {"delivered": PARCELS * LANES},
+        "measurements": {"delivered": PARCELS * LANES, "refused": 0},
+        "ended": [{"fanout": "import", "state": "complete"}],
+    }
+    assert len(list((tmp_path / "in").iterdir())) == PARCELS * LANES
+    again = batchline("work", "--store", store, "--sink", f"files:{tmp_path}/in", "--until-empty")
+    assert again.out.startswith("0 parcels delivered")
+
+
+def test_a_worker_of_a_pipelines_file_keeps_the_order_of_lanes(store: str, tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.toml"
+    path.write_text(
+        f'name = "p"\nout = "{tmp_path}/out"\n[source]\naddress = "in"\n[publish]\nstore = "{store}"\n'
+        '[capacity]\nper_second = 1000\n[sink]\naddress = "stdout:"\n'
+    )
+    command = [sys.executable, "-m", "batchline", "work", str(path), "--until-empty", "--name", "one"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    lines = [json.loads(line) for line in said.stdout.splitlines() if line.startswith("{")]
+    for lane in range(LANES):
+        assert [one["number"] for one in lines if one["lane"] == lane] == list(range(1, PARCELS + 1))
+    assert "fanout import is complete" in said.stdout
+
+
+def test_who_reads_no_further_ends_the_worker_and_loses_nothing(store: str) -> None:
+    words = f"{sys.executable} -m batchline work --store {store} --until-empty | head -n 2"
+    said = subprocess.run(["sh", "-c", words], capture_output=True, text=True, check=True, timeout=60)
+    assert len(said.stdout.splitlines()) == 2
+    assert said.stderr == ""
+    with open_store(store) as opened:
+        assert Timeline(opened).count("parcels").processing == 0
+        assert Tracker(opened).status("import").pending > 0
+
+
+def test_what_is_asked_for_wrongly_is_answered(store: str, tmp_path: Path, batchline: Call) -> None:
+    assert "a pipeline's file, or --store" in batchline("work").err
+    assert "did you mean" in batchline("work", "--store", store, "--sink", "stdot:").err
+    missing = batchline("run", tmp_path / "no.toml")
+    assert (missing.code, "cannot be read" in missing.err) == (1, True)
+    (tmp_path / "bad.toml").write_text('name = "x"\nout = "o"\n[sorce]\n')
+    assert "did you mean 'source'" in " ".join(batchline("run", tmp_path / "bad.toml").err.split())

@@ -1,0 +1,122 @@
+"""Publishing and settling while connections break and others do the same; and a store from before there were lanes."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+import pytest
+
+from batchline import NewMessage, Store, Timeline, Tracker, open_store
+from batchline.core.message import bucket_of
+from batchline.runtime.publisher import Publisher
+from batchline.stores.address import read_address
+from batchline.stores.migrations import read_migrations
+from batchline.stores.opening import find_store
+from tests.contract.parcels.posting import Publication
+from tests.doubles import HandClock
+from tests.stores.cutting_proxy import CuttingProxy
+from tests.stores.halting import in_flight
+from tests.stores.racing import write
+
+answered = pytest.mark.parametrize("answered", [True, False], ids=["after the commit", "before the commit"])
+
+
+@pytest.fixture
+def proxy(server_database: str) -> Iterator[CuttingProxy]:
+    address = urlsplit(server_database)
+    assert address.hostname
+    assert address.port
+    with CuttingProxy(address.hostname, address.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def publication(server_database: str) -> Iterator[Publication]:
+    with open_store(server_database) as store:
+        yield Publication(store, HandClock(), topic="parcels")
+
+
+@pytest.fixture
+def far(proxy: CuttingProxy, server_database: str) -> Iterator[Store]:
+    """The same database behind the proxy; a new connection says COMMIT by its name."""
+    address = urlsplit(server_database)
+    with open_store(address._replace(netloc=f"{address.username}@127.0.0.1:{proxy.port}").geturl()) as store:
+        yield store
+
+
+@answered
+def test_parcels_whose_commit_is_cut_off_are_published_once(
+    publication: Publication, far: Store, proxy: CuttingProxy, answered: bool
+) -> None:
+    publication.post(0, 1, 2)
+    proxy.cut_at(b"COMMIT", answered=answered)
+    publisher = Publisher(far, "parcels", publication.fanout, clock=publication.clock)
+    publisher.post(publication.parcels(0, 3, 6))
+    assert proxy.has_cut
+    assert publication.counts() == (6, 6, 0, 6)
+    assert publication.lanes() == {0: (6, 0)}
+    assert [one.parcel.number for one in publication.taken()] == [1, 2, 3, 4, 5, 6]
+
+
+@answered
+def test_deliveries_whose_commit_is_cut_off_are_settled_and_told_once(
+    publication: Publication, far: Store, proxy: CuttingProxy, answered: bool
+) -> None:
+    other = Publication(publication.store, publication.clock, topic="parcels", name="another")
+    publication.post(0, 1, 2)
+    other.post(0, 1, 1)
+    publication.tracker.seal(publication.fanout)
+    first, second, third = publication.taken()
+    second = replace(second, dead=replace(second.parcel, reason="no use"))
+    third = replace(third, dead=replace(third.parcel.only([0]), reason="no use"))
+    third = replace(third, rest=third.parcel.only([1]), rest_at_ms=other.clock.us // 1_000, rest_id="rest")
+    courier = publication.courier(far)
+    proxy.cut_at(b"COMMIT", answered=answered)
+    assert [one.outcome for one in courier.settle([first, second, third])] == ["done"] * 3
+    assert proxy.has_cut
+    assert publication.counts() == (2, 0, 1, 1)
+    assert other.counts() == (1, 1, 0, 1)
+    assert [publication.lanes(), other.lanes()] == [{0: (2, 2)}, {0: (1, 0)}]
+    assert sorted(one.count for one in publication.dead().values()) == [1, 2]
+    assert [(one.fanout, one.state) for one in courier.endings] == [(publication.fanout, "failed")]
+
+
+def test_who_publishes_what_another_has_not_committed_waits_and_publishes_nothing(sql_database: str) -> None:
+    with ExitStack() as stack:
+        ours, theirs = (stack.enter_context(open_store(sql_database)) for _ in range(2))
+        publication = Publication(ours, HandClock(), topic="parcels")
+        parcels = publication.parcels(0, 1, 3)
+
+        def post(store: Store) -> bool:
+            return Publisher(store, "parcels", publication.fanout, clock=publication.clock).post(parcels)
+
+        with in_flight(theirs, post) as running:
+            threads = stack.enter_context(ThreadPoolExecutor(1))
+            second = threads.submit(post, ours)
+        assert [running.result(), second.result(60)] == [True, False]
+        assert publication.counts() == (3, 3, 0, 3)
+
+
+def test_a_store_from_before_there_were_lanes_is_brought_up_to_date_with_what_is_in_it(sql_database: str) -> None:
+    open_store(sql_database).close()
+    write(sql_database, "DROP TABLE batchline_lanes")  # all that came with it
+    write(sql_database, "DELETE FROM batchline_migrations WHERE number > 3")
+    with find_store(read_address(sql_database)) as store:
+        assert store.version() == 3
+        clock = HandClock()
+        tracker, timeline = Tracker(store, clock=clock), Timeline(store, clock=clock)
+        timeline.create_topic("jobs")
+        timeline.create("jobs", [NewMessage(b"old", id="order-7")], producer_group="p")
+        fanout = tracker.open("old").id
+        (group,) = tracker.add(fanout, 3)
+    with open_store(sql_database) as store:
+        assert store.version() == len(read_migrations(store.room))
+        timeline, tracker = Timeline(store, clock=clock), Tracker(store, clock=clock)
+        message = timeline.read("jobs", "order-7", producer_group="p")
+        assert (message.body, message.bucket) == (b"old", bucket_of("order-7", 1024))
+        assert tracker.ack(list(group.items())[:1]).changed == 1
+        publication = Publication(store, clock)
+        assert publication.post(0, 1, 3)
+        assert publication.settle(*publication.taken()) == ["done"] * 3
