@@ -15,7 +15,9 @@ import pytest
 
 from batchline import BatchRules, Consumer, Measurement
 from batchline.core.moment import moment_of, us_of
+from batchline.core.pipeline_tables import pipeline_of
 from batchline.errors import InvalidInput
+from batchline.flow import run_once
 from batchline.runtime.clock import now_us
 from batchline.spark import assign_batches, follow, kafka_packages, read_kafka
 from tests.servers.server import REPOSITORY
@@ -250,3 +252,32 @@ def test_a_session_without_the_connector_is_told_what_to_add(run_python: Callabl
     said = run_python(WITHOUT_CONNECTOR)
     assert "this Spark session has no connector for Kafka: start it with" in said.stdout, said.stderr
     assert f'"spark.jars.packages": "{kafka_packages()}"' in said.stdout
+
+
+def test_a_pipeline_goes_from_topic_to_topic(spark: SparkSession, kafka_url: str, tmp_path: Path) -> None:
+    topic, arrived = new_topic(kafka_url, PARTITIONS), new_topic(kafka_url)
+    put_some(kafka_url, topic, range(150))
+    messages = in_topic(kafka_url, topic)
+    put_records(kafka_url, topic, [(b"a", b"no measurement")])
+    pipeline = pipeline_of(
+        {
+            "name": "topics",
+            "out": str(tmp_path / "out"),
+            "source": {
+                "kind": "kafka",
+                "address": f"{kafka_url}/{topic}",
+                "columns": {"type": "what", "event_time": "time"},
+                "others": "number long",
+            },
+            "batch": {"window": "50ms", "max_delay": "2s", "leap_limit": "100ms"},
+            "pack": {"max_items": 20},
+            "publish": {"store": f"sqlite:///{tmp_path}/store.db", "lanes": 2},
+            "sink": {"address": f"{kafka_url}/{arrived}", "each": "measurement"},
+        }
+    )
+    summary = run_once(pipeline, spark)
+    batched = sorted(number for number, verdict, *_ in by_library(RULES, messages) if verdict == "batched")
+    assert sorted(json.loads(one.value() or b"")["number"] for one in records_of(kafka_url, arrived)) == batched
+    assert summary.complete
+    assert (summary.read, summary.rejected["malformed"]) == (len(messages) + 1, 1)
+    assert summary.batched == summary.published == summary.arrived == len(batched)

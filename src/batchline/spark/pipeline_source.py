@@ -76,7 +76,7 @@ def _records(spark: "SparkSession", pipeline: Pipeline) -> PipelineSource:
     names = {name: source.columns[name] for name in ("key", "type", "event_time") if name in source.columns}
     fields = KafkaFields(**names, others=source.others)
     reading = kafka_frames(spark, source.address, fields, source.options, stream=True, times=source.times)
-    found: Any = to_arrow_schema(reading.measurements.schema)
+    found: Any = to_arrow_schema(reading.measurements.schema, timezone="UTC")
     columns = pa.schema([pa.field(one.name, MOMENT if pa.types.is_timestamp(one.type) else one.type) for one in found])
     checked_columns(columns, pipeline.batch, ("offset",))
     own = [sf.col(name).alias(spark_name(columns, name)) for name in columns.names]
