@@ -26,6 +26,7 @@ __all__ = ["charts_of", "delivered_chart", "most_eventful", "page_of", "pauses_o
 #: How many batches the picture shows.
 SHOWN: Final = 12
 SECOND_US: Final = 1_000_000
+QUANTILES: Final = ((0.5, "p50"), (0.99, "p99"))
 #: What became of what came, in the order in which it is stacked, with its colour; None is what is not well.
 ANSWERS: Final = {
     "taken": ("taken", 2),
@@ -125,9 +126,6 @@ def arrival_chart(seconds: Sequence[float]) -> Histogram:
     # A clock that runs ahead makes an event later than its receipt.
     values = [max(one, 0.0) for one in seconds]
     return histogram_of("Time from event to delivery", "measurements", "seconds", values, bins=80, marks=marks)
-
-
-QUANTILES: Final = ((0.5, "p50"), (0.99, "p99"))
 
 
 # --- the windows of one device ----------------------------------------------------------------------------------------
