@@ -9,10 +9,11 @@ publishes and a worker that delivers, joined by nothing but the store: kill eith
 
 import hashlib
 import json
+import logging
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -20,13 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from batchline.core.consignment import Consignment
-from batchline.core.fanout import FanoutStatus
 from batchline.core.on_complete import OnComplete
 from batchline.core.pipeline import Pipeline
 from batchline.core.watch import Watch, unwatched
-from batchline.errors import InvalidCheckpoint
+from batchline.errors import InvalidCheckpoint, StoreUnavailable
 from batchline.leases import LeaseManager, open_leases
 from batchline.runtime.clock import now_us
+from batchline.runtime.completion import Completion
 from batchline.runtime.limiter import Limiter
 from batchline.runtime.provisioned_resource import ProvisionedResource
 from batchline.runtime.publisher import make_topics
@@ -47,10 +48,10 @@ if TYPE_CHECKING:
 __all__ = ["Running", "Summary", "run_once", "stream_of", "worker_of"]
 
 BETWEEN_LOOKS_S: Final = 0.2
-#: Fanouts that are looked at at once.
-PAGE: Final = 1_000
-#: Reasons that a summary names.
-NAMED: Final = 3
+BETWEEN_TELLINGS_S: Final = 0.5
+#: How long a stream rests before it starts again, when the store was away.
+PAUSE_S: Final = 2.0
+log = logging.getLogger("batchline")
 
 
 @dataclass(slots=True)
@@ -73,7 +74,7 @@ class Summary:
     complete: bool = False
     #: Why it is not complete.
     why_not: list[str] = field(default_factory=list)
-    fanouts: list[str] = field(default_factory=list)
+    fanouts: int = 0
 
     def as_data(self) -> dict[str, Any]:
         """As plain data."""
@@ -103,8 +104,9 @@ def run_once(
             summary, labels = _stream_once(pipeline, spark, watch), _labels(pipeline)
         else:
             summary, labels = _batch_once(pipeline, spark, watch)
-        _deliver(pipeline, Tracker(store), labels, watch, stop or threading.Event())
-        _note_delivered(summary, working, _fanouts(Tracker(store), labels), Tracker(store))
+        completion = Completion(Tracker(store), labels)
+        _await_delivery(completion, watch, stop or threading.Event())
+        _note_delivered(summary, working, completion)
     return summary
 
 
@@ -155,24 +157,41 @@ class Running:
         self.pipeline, self._spark, self._work = pipeline, spark, work
         self._stream: PipelineStream | None = None
         self._working: Working | None = None
-        self._store: Store | None = None
+        self._completion: Completion | None = None
 
     def run(self, stop: threading.Event, tell: Callable[[Summary], None]) -> Summary:
-        """Run, and tell how it goes, until `stop` is set; what is open then stays, and the next start goes on."""
-        with _opened(self.pipeline, self._work) as (self._store, self._working):
+        """Run, and tell how it goes, until `stop` is set; what is open then stays, and the next start goes on.
+
+        While the store is away it waits for it; any other error ends it.
+        """
+        with _opened(self.pipeline, self._work) as (store, self._working):
+            self._completion = Completion(Tracker(store), _labels(self.pipeline))
+            while not stop.is_set():
+                try:
+                    self._follow(stop, tell)
+                except StoreUnavailable as error:
+                    log.warning("the stream starts again: %s", error)
+                    stop.wait(PAUSE_S)
+            return self.summary()
+
+    def _follow(self, stop: threading.Event, tell: Callable[[Summary], None]) -> None:
+        from batchline.spark.running import translated
+
+        with translated():
             self._stream = stream_of(self.pipeline, self._spark)
             self._stream.start()
-            while self._stream.is_active and not stop.wait(BETWEEN_LOOKS_S):
+            while self._stream.is_active and not stop.wait(BETWEEN_TELLINGS_S):
                 tell(self.summary())
+            if not stop.is_set():
+                self._stream.wait()
             self._stream.stop_between_epochs()
-            return self.summary()
 
     def summary(self) -> Summary:
         """How it stands."""
-        if self._stream is None or self._store is None:
+        if self._stream is None or self._completion is None:
             return Summary()
-        summary, tracker = _stream_summary(self._stream), Tracker(self._store)
-        _note_delivered(summary, self._working, _fanouts(tracker, _labels(self.pipeline)), tracker)
+        summary = _stream_summary(self._stream)
+        _note_delivered(summary, self._working, self._completion)
         return summary
 
 
@@ -302,27 +321,17 @@ def _uri(path: Path) -> str:
 # --- what became of it ------------------------------------------------------------------------------------------------
 
 
-def _deliver(pipeline: Pipeline, tracker: Tracker, labels: dict[str, str], watch: Watch, stop: threading.Event) -> None:
+def _await_delivery(completion: Completion, watch: Watch, stop: threading.Event) -> None:
     """Wait until nothing that was published is pending."""
-    del pipeline
     while not stop.is_set():
-        fanouts = _fanouts(tracker, labels)
-        total, pending = sum(one.total for one in fanouts), sum(one.pending for one in fanouts)
-        watch("delivering", total - pending, total)
-        if not pending:
-            return
+        # A store that is away comes back: what is on the timeline is delivered then.
+        with suppress(StoreUnavailable):
+            completion.look()
+            sums = completion.sums
+            watch("delivering", sums.total - sums.pending, sums.total)
+            if not sums.pending:
+                return
         stop.wait(BETWEEN_LOOKS_S)
-
-
-def _fanouts(tracker: Tracker, labels: dict[str, str]) -> list[FanoutStatus]:
-    found: list[FanoutStatus] = []
-    after: int | None = None
-    while True:
-        page = tracker.list(labels=labels, after=after, limit=PAGE)
-        found += page.fanouts
-        after = page.next
-        if after is None:
-            return found
 
 
 def _summary_of(figures: dict[str, Any], parcels: int, measurements: int, oversize: int) -> Summary:
@@ -335,21 +344,13 @@ def _stream_summary(stream: "PipelineStream") -> Summary:
     return _summary_of(stream.figures(), published.parcels, published.measurements, published.oversize)
 
 
-def _note_delivered(summary: Summary, working: Working | None, fanouts: list[FanoutStatus], tracker: Tracker) -> None:
+def _note_delivered(summary: Summary, working: Working | None, completion: Completion) -> None:
     if working is not None:
         summary.delivered = working.worker.parcels["delivered"] + working.worker.parcels["refused"]
         summary.arrived = working.worker.measurements["delivered"]
-    summary.acked, summary.failed = sum(one.acked for one in fanouts), sum(one.failed for one in fanouts)
-    summary.fanouts = [one.id for one in fanouts]
-    undone = [one for one in fanouts if one.state != "complete"]
-    summary.complete = not undone
-    summary.why_not = [_why_not(one, tracker) for one in undone[:NAMED]]
-
-
-def _why_not(fanout: FanoutStatus, tracker: Tracker) -> str:
-    if fanout.failed:
-        failed = tracker.failed_items(fanout.id, 1)
-        return f"{fanout.id}: {fanout.failed:,} of {fanout.total:,} parcels were refused, the first: {failed[0].reason}"
-    if fanout.pending:
-        return f"{fanout.id}: {fanout.pending:,} of {fanout.total:,} parcels have not arrived yet"
-    return f"{fanout.id}: it is {fanout.state}"
+    with suppress(StoreUnavailable):
+        completion.look()
+        summary.why_not = completion.why_not()
+    sums = completion.sums
+    summary.fanouts, summary.acked, summary.failed = sums.fanouts, sums.acked, sums.failed
+    summary.complete = completion.complete

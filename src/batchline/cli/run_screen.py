@@ -30,7 +30,7 @@ def show(summary: Summary, pipeline: Pipeline) -> None:
         table.add_row("refused", f"[bold red]{summary.failed:>12,}[/]", f"in {pipeline.publish.topic}-dead")
     screen.out.print(table)
     if summary.complete:
-        screen.say(f"[green]✓[/] complete: all that was published has arrived ({len(summary.fanouts):,} fanouts)")
+        screen.say(f"[green]✓[/] complete: all that was published has arrived ({summary.fanouts:,} fanouts)")
     for reason in summary.why_not:
         screen.say(f"[yellow]not complete:[/] {screen.plain(reason)}")
     screen.out.print(f"[dim]what was rejected is in {screen.plain(pipeline.out)}/[/]")

@@ -12,18 +12,26 @@ import re
 import zlib
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from batchline.core.name import check_name
 from batchline.errors import InvalidMessage, InvalidName, shown
 
-__all__ = ["Consignment", "check_head", "message_id", "read_consignment"]
+__all__ = ["Consignment", "Content", "check_head", "message_id", "read_consignment"]
 
 #: Measurements of so many bytes are gzipped: fewer would hardly be fewer.
 GZIP_FROM: Final = 2_048
+GZIP: Final = "gzip"
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
 #: From where to where the numbers of a parcel may be: what every store can keep.
 NUMBERS: Final = {"lane": (0, 2**31 - 1), "number": (1, 2**63 - 1), "count": (0, 2**63 - 1)}
+
+
+class Content(NamedTuple):
+    """Measurements as a message holds them."""
+
+    payload: bytes
+    encoding: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +76,17 @@ class Consignment:
             "last_time": self.last_time,
         } | why
 
-    def as_body(self) -> bytes:
-        """As the body of a message."""
-        payload, head = self.payload, self.head()
-        if len(payload) >= GZIP_FROM:
-            # Without a time in it: the same parcel is the same bytes.
-            payload, head["encoding"] = gzip.compress(payload, 1, mtime=0), "gzip"
-        return _line(head) + b"\n" + payload
+    def content(self) -> Content:
+        """The measurements as a message holds them."""
+        if len(self.payload) < GZIP_FROM:
+            return Content(self.payload)
+        # Without a time in it: the same parcel is the same bytes.
+        return Content(gzip.compress(self.payload, 1, mtime=0), GZIP)
+
+    def as_body(self, content: Content | None = None) -> bytes:
+        """As the body of a message; who has made its content before gives it."""
+        payload, encoding = content or self.content()
+        return _line(self.head() | ({"encoding": encoding} if encoding else {})) + b"\n" + payload
 
     def as_json(self) -> bytes:
         """As one JSON object, the measurements in it: what most receivers take."""
@@ -99,7 +111,7 @@ def read_consignment(body: bytes) -> Consignment:
         head = json.loads(line)
         if not found or not isinstance(head, dict):
             raise InvalidMessage(f"expected a parcel, a line that tells of it and its measurements, got {shown(body)}")
-        if head.get("encoding") == "gzip":
+        if head.get("encoding") == GZIP:
             payload = _unpacked(payload)
         return Consignment(**check_head(head), payload=payload)
     except (ValueError, KeyError, TypeError, OSError, EOFError, RecursionError, zlib.error, InvalidName) as error:

@@ -1,11 +1,10 @@
 """Publishes parcels: puts them on the timeline, together with the items that track them, once, lane by lane."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import count
 from typing import Final
 
-from batchline.core.consignment import Consignment, check_head, message_id
+from batchline.core.consignment import Consignment, Content, check_head, message_id
 from batchline.core.message import LARGEST_BODY
 from batchline.core.name import check_name
 from batchline.errors import InvalidMessage, InvalidTable, StoreUnavailable, UnknownTopic
@@ -56,9 +55,10 @@ class Publisher:
         """
         moment_us = self._now_us()
         _check_parcels(parcels, at_ms)
-        _check_sizes(parcels)
+        contents = [parcel.content() for parcel in parcels]
+        _check_sizes(parcels, contents)
         moments = [moment_us // 1_000 if at is None else at for at in at_ms or [None] * len(parcels)]
-        posting = Posting(self._topic, self._producer_group, self._fanout, parcels, moments, moment_us)
+        posting = Posting(self._topic, self._producer_group, self._fanout, parcels, moments, moment_us, contents)
         for _ in range(TRIES):
             first = fresh_number(moment_us // 1_000, 4 * len(parcels))
 
@@ -98,12 +98,11 @@ def _check_parcels(parcels: Sequence[Consignment], at_ms: Sequence[int | None] |
             )
 
 
-def _check_sizes(parcels: Sequence[Consignment]) -> None:
+def _check_sizes(parcels: Sequence[Consignment], contents: Sequence[Content]) -> None:
     """A parcel that no message can hold is refused before anything is written."""
-    for parcel in parcels:
-        if len(parcel.payload) > LARGEST_BODY - LONGEST_HEAD and len(parcel.as_body()) > LARGEST_BODY - LONGEST_HEAD:
-            size = len(replace(parcel, item=None).as_body())
+    for parcel, content in zip(parcels, contents, strict=True):
+        if len(content.payload) > LARGEST_BODY - LONGEST_HEAD:
             raise InvalidMessage(
-                f"parcel {parcel.id!r} has {parcel.count:,} measurements of {size:,} bytes, gzipped; a message holds "
-                f"{LARGEST_BODY:,}: pack with a smaller max_items or max_bytes"
+                f"parcel {parcel.id!r} has {parcel.count:,} measurements of {len(content.payload):,} bytes, gzipped; "
+                f"a message holds {LARGEST_BODY:,}: pack with a smaller max_items or max_bytes"
             )

@@ -90,6 +90,10 @@ class PipelineStream:
         query = self.following.query
         return query is not None and bool(query.isActive)
 
+    def wait(self) -> None:
+        """Wait until the query has ended; an error in it is raised here."""
+        self.following.wait()
+
     def finish(self) -> None:
         """Wait until the query has ended, and hand out, pack and publish all that is open."""
         self.following.wait()

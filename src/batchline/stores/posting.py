@@ -4,7 +4,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from batchline.core.consignment import Consignment, message_id
+from batchline.core.consignment import Consignment, Content, message_id
 from batchline.core.item_group import item_groups
 from batchline.core.message import CheckedMessages
 from batchline.errors import InvalidTable, RefusedMessage
@@ -28,6 +28,8 @@ class Posting:
     #: When they are due, in milliseconds, by parcel.
     at_ms: Sequence[int]
     now_us: int
+    #: Their measurements, made before the transaction: nobody waits in it for gzip.
+    contents: Sequence[Content]
 
     @property
     def publication(self) -> str:
@@ -68,7 +70,7 @@ def post_parcels(rows: Rows, posting: Posting, numbers: Iterator[int]) -> bool:
     items = [item for group in groups for item in group.items()]
     parcels = [replace(parcel, item=item) for parcel, item in zip(posting.parcels, items, strict=True)]
     ids = [message_id(posting.publication, posting.lane, parcel.number) for parcel in parcels]
-    bodies = [parcel.as_body() for parcel in parcels]
+    bodies = [parcel.as_body(content) for parcel, content in zip(parcels, posting.contents, strict=True)]
     checked = CheckedMessages(ids, list(posting.at_ms), bodies, [0] * len(ids))
     creation = Creation(posting.topic, posting.producer_group, checked, posting.now_us)
     outcomes = create_messages(rows, topic, rows.producer_group(posting.producer_group), creation, numbers)
