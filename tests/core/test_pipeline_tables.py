@@ -67,6 +67,7 @@ def test_every_table_is_read() -> None:
         ({"source": MQTT | {"format": "json", "topics": ["a"]}}, "need map, where a measurement's parts are"),
         ({"source": MQTT | {"format": "json", "map": "key=k"}}, "and topics"),
         ({"source": MQTT | {"map": "key=k"}}, "map goes with the format 'json', got the format 'thin-edge'"),
+        ({"source": {"address": "x", "order": "sequence"}}, r"\[source\] .*order must be a list, got 'sequence'"),
         ({"source": {"address": "x", "clock": "sun"}}, "clock must be one of 'data', 'wall'"),
         ({"batch": {"window": 5}}, r"\[batch\] .*window must be a span such as '500ms'"),
         ({"batch": {"window": "soon"}}, "expected a span such as 500ms"),
