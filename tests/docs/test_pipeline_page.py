@@ -47,7 +47,7 @@ def files() -> list[Any]:
     """Blocks of TOML that are whole files: those that have a name."""
     return [
         pytest.param(block, id=page.stem)
-        for page in sorted(DOCS.rglob("*.md"))
+        for page in [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
         for block in re.findall(r"^```toml\n(name = .*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
     ]
 
