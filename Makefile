@@ -13,7 +13,7 @@ help: ## what the words do
 $(READY): $(BUILT_FROM)
 	@sh scripts/environment.sh
 
-run: $(READY) ## a sample fleet through the path, with a picture at the end
+run: $(READY) ## a sample fleet through the whole path, on local Spark and SQLite: watched, then checked
 	@.venv/bin/batchline demo --out build/demo
 
 test: $(READY) ## all tests, on real servers that are installed if need be

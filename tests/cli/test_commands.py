@@ -113,17 +113,6 @@ def test_explain_of_an_unknown_key_names_those_like_it(small: Path, batchline: C
     assert f"did you mean {key}" in said.err
 
 
-def test_demo_shows_a_picture_and_writes_a_page(tmp_path: Path, batchline: Call) -> None:
-    said = batchline("demo", "--out", tmp_path, "--devices", 20, "--minutes", 1)
-    assert said.code == 0
-    assert "gives the same" in said.out
-    assert "├" in said.out
-    page = (tmp_path / "index.html").read_text()
-    assert "<svg" in page
-    written = {path.name for path in tmp_path.iterdir()}
-    assert {"measurements.parquet", "batched.parquet", "summary.json", "windows.svg"} <= written
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

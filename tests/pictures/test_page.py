@@ -93,3 +93,10 @@ def test_it_needs_nothing_from_elsewhere() -> None:
 def test_rows_of_different_length_are_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
         page("Ragged", [Section("Rows", rows=[("a", "1"), ("b",)])])
+
+
+def test_statements_say_whether_they_hold() -> None:
+    made = page("Checked", [Section("What was checked", points=[(True, "all <arrived>"), (False, "in order")])])
+    assert '<li class="right">all &lt;arrived&gt;</li>' in made
+    assert '<li class="wrong">in order</li>' in made
+    assert "all <arrived>" in Outline(made).texts

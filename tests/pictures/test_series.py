@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from batchline.pictures.axis import HOUR, MINUTE, SECOND, elapsed_text
-from batchline.pictures.series import Chart, Curve, binned, few, mean, number_text, round_step, sums_of
+from batchline.pictures.series import Chart, Curve, Stretch, binned, few, mean, number_text, round_step, sums_of
 from batchline.pictures.series_svg import CURVES, LEFT, PLOT, PLOT_HEIGHT, TOP, chart_svg
 from batchline.pictures.series_terminal import BEYOND, NOTHING, draw_charts
 
@@ -181,3 +181,16 @@ def test_it_is_for_light_and_dark_and_needs_nothing_from_elsewhere() -> None:
     text = chart_svg(HALVES)
     assert "prefers-color-scheme:dark" in text
     assert not re.search(r"<script|<link|@import|url\(|src=|href=", text)
+
+
+def test_marked_times_are_shaded_within_the_plot_and_named_where_there_is_room() -> None:
+    pauses = [Stretch(10, 30, "pause"), Stretch(59.9, 90, "another pause")]
+    chart = Chart("Rate", "cost", [Curve("one", [1.0] * 60, 0)], stretches=pauses)
+    first, second = with_class(parsed(chart), "stretch")
+    assert float(first.get("x", "")) == pytest.approx(LEFT + PLOT / 6, abs=0.1)
+    assert float(first.get("width", "")) == pytest.approx(PLOT / 3, abs=0.1)
+    assert float(second.get("x", "")) + float(second.get("width", "")) <= LEFT + PLOT + 1
+    assert second[0].text == "another pause: 59.9 – 90.0 s"
+    named = [found.text for found in with_class(parsed(chart), "quiet")]
+    assert "pause" in named
+    assert "another pause" not in named

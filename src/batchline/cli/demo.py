@@ -1,145 +1,214 @@
-"""`batchline demo`: the sample fleet through the path, with something to see at the end. `make run` runs it."""
+"""`batchline demo`: the sample fleet through the whole path, with something to see. `make run` runs it.
 
+the fleet's files ──► Spark: batches, parcels ──► SQLite ──► worker ──► a receiver that is not always well
+"""
+
+import random
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import quote
 
 import typer
 
 from batchline import __version__
-from batchline.cli import batch, screen
-from batchline.cli.explain import rows_since
-from batchline.core.batch_rules import BatchRules
-from batchline.core.batcher import EventTimeBatcher
-from batchline.core.measurement import Measurement
-from batchline.core.moment import span_text
-from batchline.errors import BatchlineError
+from batchline.cli import screen
+from batchline.cli.demo_receiver import Receiver, Temper
+from batchline.core.pack_rules import PackRules
+from batchline.core.pipeline import Capacity, Pipeline, Publication, SinkAddress, Source, Work
+from batchline.errors import BatchlineError, InvalidFile
 from batchline.runtime.clock import elapsed_seconds
 
 if TYPE_CHECKING:
-    from batchline.local import Batched
-    from batchline.pictures.windows import WindowsPicture
+    import pyarrow as pa
 
-#: How many batches the picture shows.
-SHOWN = 12
+    from batchline.cli.demo_evidence import Evidence
+    from batchline.cli.demo_landing import Landed
+
+#: What a run leaves in its directory, and the next one begins with removing.
+LEFT: Final = (
+    "landing",
+    "results",
+    "batchline.db",
+    "batchline.db-wal",
+    "batchline.db-shm",
+    "index.html",
+    "windows.svg",
+)
+NAME: Final = "demo"
+LANES: Final = 8
+#: Measurements in a parcel at most.
+PARCEL: Final = 200
+#: About how long delivery takes, if nobody says how much the receiver takes.
+SECONDS: Final = 18
+ROUND: Final = 500
 
 
 def demo(
     out: Annotated[Path, typer.Option("--out", help="The directory to write the page and the data to.")],
     devices: Annotated[int, typer.Option(help="How many devices.", min=1)] = 100,
     minutes: Annotated[float, typer.Option(help="For how long they measure.", min=0.5)] = 5,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same fleet.", min=0)] = 2,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same fleet and the same faults.", min=0)] = 2,
+    capacity: Annotated[
+        float | None,
+        typer.Option(help="Measurements to deliver a second; else as many as take about 18 s.", min=1),
+    ] = None,
 ) -> None:
-    """Send a sample fleet through the path and show what became of it.
+    """Send a sample fleet through the whole path, on local Spark and SQLite, and check what became of it.
+
+    Files with a few lines that are none, batches, parcels, the timeline, a worker within its capacity, and a receiver
+    on this machine that throttles, fails and cuts connections. At the end stands what was checked, and a page in --out.
+    A run begins anew: what an earlier one has left in --out, ended or killed, is removed.
+
+    The exit code is 0 if everything that is said at the end is true, 1 if not.
 
     [bold]Examples[/]
 
       batchline demo --out demo
-      batchline demo --out demo --devices 1000 --seed 7
+      batchline demo --out demo --devices 20 --minutes 1 --seed 7
+      batchline demo --out demo --devices 300 --capacity 50000
     """
-    from batchline.local import batch_table, write_batched
-    from batchline.pictures.svg import svg
-    from batchline.pictures.terminal import draw
-    from batchline.sinks.files import write_table, write_text
     from batchline.sources.sample import Fleet, sample_fleet
 
-    rules = BatchRules()
-    screen.out.print(f"[bold]Batchline {__version__}[/] · {devices:,} devices measure for {minutes:g} minutes")
-    with screen.err.status("making the fleet"):
-        fleet = sample_fleet(Fleet(devices=devices, minutes=minutes, seed=seed))
-        write_table(fleet, out / "measurements.parquet")
-    with screen.err.status("compiling the kernel: about ten seconds, the first time only"):
-        batch_table(fleet.slice(0, 0), rules)
-    with screen.err.status("batching"):
-        began = elapsed_seconds()
-        batched = batch_table(fleet, rules)
-        took_seconds = elapsed_seconds() - began
-    summary = batched.summary()
-    batch.show(summary, rules, took_seconds)
-    with screen.err.status("the same once more, message by message"):
-        replayed = replay(batched)
-    screen.out.print(f"[green]✓[/] message by message, the library gives the same {replayed:,} batches and ids")
-    screen.out.print("[green]✓[/] every message is in exactly one batch, or rejected with a reason\n")
-    picture = most_eventful(batched)
-    screen.out.print(draw(picture, screen.out.width))
-    write_batched(batched, summary, out)
-    drawing = svg(picture)
-    for name, text in {"windows.svg": drawing, "index.html": page_of(summary, rules, picture.key, drawing)}.items():
-        screen.out.print(f"[dim]see[/] {screen.plain(str(write_text(text, out / name)))}", soft_wrap=True)
+    title = f"Batchline {__version__} · {devices:,} devices measure for {minutes:g} minutes"
+    screen.out.print(f"[bold]{title}[/]", highlight=False)
+    began_s = elapsed_seconds()
+    with kernels_compiled() as ready:
+        with screen.err.status("making the fleet"):
+            fleet = sample_fleet(Fleet(devices=devices, minutes=minutes, seed=seed))
+            landed = begin_anew(fleet, out, seed)
+        per_second = capacity or capacity_for(landed.measurements)
+        with Receiver(temper_of(per_second, seed)) as receiver:
+            pipeline = pipeline_of(out, per_second, receiver.url)
+            run(pipeline, landed, receiver, ready)
+    report(evidence(pipeline, fleet, landed, receiver), out, title, began_s)
 
 
-def replay(batched: "Batched") -> int:
-    """Batch every row again with the plain batcher; how many batches that gave. It must agree to the message."""
-    from batchline.columnar.columns import receive_times_of, times_of
-
-    table = batched.assigned
-    names = (table.column(name).to_pylist() for name in ("key", "type"))
-    times = (times_of(table, "event_time").tolist(), receive_times_of(table).tolist())
-    rows = zip(*names, *times, range(table.num_rows), strict=True)
-    batcher = EventTimeBatcher(batched.rules)
-    verdicts = [batcher.add(Measurement.from_us(*row)) for row in rows]
-    batcher.flush()
-    batches = batcher.closed()
-    placed = [(message.payload, one.id) for one in batches for message in one.messages]
-    ids = dict(placed)
-    same = [v.value for v in verdicts] == table.column("verdict").to_pylist()
-    same &= [ids.get(row) for row in range(table.num_rows)] == table.column("batch_id").to_pylist()
-    once = len(placed) == len(ids) == sum(verdict.accepted for verdict in verdicts)
-    if not (same and once):
-        raise BatchlineError("the plain batcher and the columnar one disagree; please report this with the seed used")
-    return len(batches)
+# --- its parts --------------------------------------------------------------------------------------------------------
 
 
-def most_eventful(batched: "Batched") -> "WindowsPicture":
-    """The stretch of one device in which the most different things happen: rejections by reason, a split."""
-    import pyarrow.compute as pc
+@contextmanager
+def kernels_compiled() -> Iterator[Callable[[], None]]:
+    """Compile the kernels, the first time only, while something else begins; what is given waits until they are."""
+    compiling = threading.Thread(target=_compile_quietly, name="demo-kernels", daemon=True)
+    compiling.start()
 
-    from batchline.pictures.windows import picture_of
+    def ready() -> None:
+        with screen.err.status("compiling the kernels: half a minute, the first time only"):
+            compiling.join()
 
-    rows, window_us = batched.assigned, batched.rules.window_us
-    began = pc.min(rows.column("receive_time"))
-    stretch = pc.divide(pc.microseconds_between(began, rows.column("receive_time")), SHOWN * window_us)
-    length = pc.microseconds_between(rows.column("batch_start"), rows.column("batch_end"))
-    marked = rows.append_column("stretch", stretch).append_column("split", pc.less(length, window_us))
-    sums = [("verdict", "count_distinct"), ("split", "max"), ("batch_id", "count_distinct")]
-    best = (
-        marked.group_by(["key", "stretch"])
-        .aggregate(sums)
-        .sort_by(
-            [(f"{name}_{how}", "descending") for name, how in sums] + [("key", "ascending"), ("stretch", "ascending")]
-        )
+    try:
+        yield ready
+    finally:
+        compiling.join()
+
+
+def _compile_quietly() -> None:
+    # Whatever is wrong is wrong for Spark's tasks, too, and said there.
+    with suppress(BatchlineError, ImportError):
+        _compile()
+
+
+def _compile() -> None:
+    """Call them as Spark's tasks do, with next to nothing."""
+    from batchline.columnar import assign_parcels
+    from batchline.columnar.assign import answer, us_until
+    from batchline.columnar.names import Names
+    from batchline.core.batch_rules import BatchRules
+    from batchline.sources.sample import Fleet, sample_fleet
+
+    rows = sample_fleet(Fleet(devices=2, minutes=0.1))
+    ordered = rows.append_column("order_0", rows.column("sequence"))
+    answer(ordered, BatchRules(), Names(size="size", order=("sequence",)), us_until(None))
+    assign_parcels(rows, PackRules(max_items=PARCEL))
+
+
+def begin_anew(fleet: "pa.Table", out: Path, seed: int) -> "Landed":
+    """Remove what an earlier run has left, and land the fleet."""
+    from batchline.cli.demo_landing import land
+
+    try:
+        for name in LEFT:
+            path = out / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+    except OSError as error:
+        raise InvalidFile(f"{out} cannot be cleared for a new run: {error}") from error
+    return land(fleet, out / "landing", seed)
+
+
+def capacity_for(measurements: int) -> float:
+    """A round number of measurements a second, so that delivery can be watched and ends."""
+    return max(round(measurements / SECONDS / ROUND) * ROUND, ROUND)
+
+
+def temper_of(per_second: float, seed: int) -> Temper:
+    """A receiver that takes more than is sent, except twice, when it is busy."""
+    chance = random.Random(seed)  # noqa: S311 - the same seed, the same faults
+    begins = chance.uniform(4, 6), chance.uniform(11, 13)
+    return Temper(per_second * 1.5, per_second / 4, [(begin, begin + 2) for begin in begins], seed=seed)
+
+
+def pipeline_of(out: Path, per_second: float, url: str) -> Pipeline:
+    """The pipeline, as a file of TOML would describe it."""
+    return Pipeline(
+        NAME,
+        Source(str(out / "landing"), order=("sequence",)),
+        Publication(f"sqlite:///{quote(str(out.absolute()))}/batchline.db", lanes=LANES, tell="completed"),
+        str(out / "results"),
+        pack=PackRules(max_items=PARCEL),
+        capacity=Capacity(per_second, cost="measurement"),
+        sink=SinkAddress(url),
+        work=Work(concurrency=LANES),
     )
-    key, number = (best.column(name)[0].as_py() for name in ("key", "stretch"))
-    from_us = began.cast("int64").as_py() + number * SHOWN * window_us
-    return picture_of(rows_since(rows.filter(pc.equal(rows.column("key"), key)), from_us), key, limit=SHOWN)
 
 
-def page_of(summary: dict[str, Any], rules: BatchRules, key: str, drawing: str) -> str:
-    """The run as a page."""
-    from batchline.pictures.page import Section, page
+def run(pipeline: Pipeline, landed: "Landed", receiver: Receiver, ready: Callable[[], None]) -> None:
+    """Run the pipeline, and show how it goes."""
+    from batchline.cli.demo_stages import Stages
+    from batchline.cli.engines import engine_of, spark_session
+    from batchline.flow import run_once
 
-    verdicts = {"batched": summary["batched"]} | summary["rejected"]
-    read = summary["read"] or 1
-    return page(
-        "Batchline · a sample fleet",
-        [
-            Section(
-                f"{summary['read']:,} measurements of {summary['keys']:,} devices",
-                "Each is in exactly one batch, or rejected with a reason. The same input gives the same batches.",
-                columns=("verdict", "measurements", "share"),
-                rows=[(name, f"{count:,}", f"{count / read:.2%}") for name, count in verdicts.items()],
-            ),
-            Section(
-                f"{summary['batches']:,} batches",
-                f"A batch holds what a device measured within {span_text(rules.window)}, one measurement of a type. It "
-                f"stays open for {span_text(rules.max_delay)} more, for what was held up on its way.",
-                columns=("closed by", "batches"),
-                rows=[(name, f"{count:,}") for name, count in summary["closed"].items()],
-            ),
-            Section(
-                f"The windows of {key}",
-                "Where the most different things happen. A dot is a measurement at the time it was made; the thin line "
-                "from it leads to when it was received.",
-                pictures=[drawing],
-            ),
-        ],
-    )
+    engine_of("spark")
+    with spark_session(pipeline.master) as spark:
+        ready()
+        per_second = pipeline.capacity.per_second if pipeline.capacity else 0
+        stages = Stages(landed, receiver, Path(pipeline.out), per_second, pipeline.publish.lanes)
+        with stages.shown():
+            run_once(pipeline, spark, watch=stages.watch)
+
+
+def evidence(pipeline: Pipeline, fleet: "pa.Table", landed: "Landed", receiver: Receiver) -> "Evidence":
+    """What is left of the run."""
+    from batchline.cli.demo_evidence import evidence_of
+    from batchline.stores import open_store
+
+    (summary,) = Path(pipeline.out).glob("*/summary.json")
+    with open_store(pipeline.publish.store) as store:
+        return evidence_of(pipeline, fleet, landed, receiver, summary.parent, store)
+
+
+def report(evidence: "Evidence", out: Path, title: str, began_s: float) -> None:
+    """Show what became of everything, and end badly if something that is said is not true."""
+    from batchline.cli.demo_evidence import statements_of
+    from batchline.cli.demo_report import most_eventful, page_of, report_lines, seconds_to_arrive
+    from batchline.pictures.svg import svg
+    from batchline.sinks.files import write_text
+
+    with screen.err.status("checking: every measurement once more, message by message"):
+        statements = statements_of(evidence)
+        seconds = seconds_to_arrive(evidence)
+    for line in ("", *report_lines(evidence, seconds, screen.out.width), ""):
+        screen.out.print(line, highlight=False)
+    for one in statements:
+        screen.say(f"[green]✓[/] {one.said}" if one.holds else f"[bold red]✗[/] {one.said}: [red]{one.why_not}[/]")
+    write_text(svg(most_eventful(evidence)), out / "windows.svg")
+    page = write_text(page_of(evidence, seconds, statements, title), out / "index.html")
+    screen.say(f"[dim]{elapsed_seconds() - began_s:.0f} s in all; see[/] {screen.plain(str(page))}")
+    if not all(one.holds for one in statements):
+        raise typer.Exit(1)

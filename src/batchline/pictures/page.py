@@ -11,8 +11,10 @@ __all__ = ["Section", "page"]
 NUMBER = re.compile(r"[-+≤≥<>~]?\s*\d[\d,.]*\s*(%|\w{1,5}(/\w{1,3})?)?")
 
 STYLE = """
-:root{color-scheme:light dark;--paper:#f6f7f9;--card:#fff;--ink:#1c2430;--quiet:#66707c;--line:#e1e5ea}
-@media (prefers-color-scheme:dark){:root{--paper:#0b0e12;--card:#12161c;--ink:#e6e9ee;--quiet:#98a2ae;--line:#252c35}}
+:root{color-scheme:light dark;--paper:#f6f7f9;--card:#fff;--ink:#1c2430;--quiet:#66707c;--line:#e1e5ea;
+--good:#17915a;--bad:#d1332a}
+@media (prefers-color-scheme:dark){:root{--paper:#0b0e12;--card:#12161c;--ink:#e6e9ee;--quiet:#98a2ae;--line:#252c35;
+--good:#3ecf8e;--bad:#ff7a70}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);line-height:1.5;
 font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif}
@@ -30,6 +32,11 @@ thead th,tbody th{color:var(--quiet)}
 thead th{font-size:.85rem}
 tbody tr:last-child>*{border-bottom:0}
 .number{text-align:right}
+.points{list-style:none;margin:.6rem 0 0;padding:0}
+.points li{padding:.3rem 0 .3rem 1.7rem;position:relative}
+.points li::before{content:"✓";position:absolute;left:.1rem;font-weight:700;color:var(--good)}
+.points .wrong::before{content:"✗";color:var(--bad)}
+.points .wrong{color:var(--bad)}
 figure{margin:1rem 0 0;overflow-x:auto;border:1px solid var(--line);border-radius:8px}
 figure svg{display:block;width:100%;height:auto;min-width:920px}
 """
@@ -37,7 +44,7 @@ figure svg{display:block;width:100%;height:auto;min-width:920px}
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page: a heading, a sentence, a table of figures, pictures; whatever is empty is left out."""
+    """A part of a page: a heading, a sentence, a table of figures, statements, pictures; what is empty is left out."""
 
     heading: str
     text: str = ""
@@ -45,6 +52,8 @@ class Section:
     columns: Sequence[str] = ()
     #: The first cell of a row names it.
     rows: Sequence[Sequence[str]] = ()
+    #: Statements, and whether each holds.
+    points: Sequence[tuple[bool, str]] = ()
     #: Pictures as `svg` draws them: markup, taken as it is.
     pictures: Sequence[str] = ()
 
@@ -68,6 +77,9 @@ def _section(section: Section) -> str:
         parts.append(element("p", words(section.text)))
     if section.rows:
         parts.append(element("div", _table(section), class_="scroll"))
+    if section.points:
+        points = [element("li", words(said), class_="right" if holds else "wrong") for holds, said in section.points]
+        parts.append(element("ul", *points, class_="points"))
     parts += [element("figure", picture, tabindex="0") for picture in section.pictures]
     return element("section", *parts)
 

@@ -91,8 +91,9 @@ def _series_rules(shade: int) -> str:
     late, paper = (
         next(shades[shade] for selector, _, *shades in COLOURS if selector == wanted) for wanted in (".late", ".paper")
     )
+    shaded = f".series .stretch{{fill:{late};fill-opacity:.09}}"
     bad = f".series .refused{{fill:{late}}}.series text.late{{fill:{late};stroke:{paper}}}"
-    return "".join([*colours, *areas, *curves, bad])
+    return "".join([*colours, *areas, *curves, bad, shaded])
 
 
 SERIES_STYLE = (

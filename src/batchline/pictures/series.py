@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-__all__ = ["Chart", "Curve", "binned", "few", "mean", "number_text", "round_step", "sums_of"]
+__all__ = ["Chart", "Curve", "Stretch", "binned", "few", "mean", "number_text", "round_step", "sums_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,15 @@ class Curve:
     values: Sequence[float]
     #: Which colour it has, the same in all charts; None for what is not well.
     colour: int | None = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A time that is marked, in seconds, and what was then."""
+
+    begin_s: float
+    end_s: float
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,8 @@ class Chart:
     limit_name: str = "limit"
     #: Whether all together are shown by themselves, where a curve has a line of its own.
     summed: bool = False
+    #: Times that are marked.
+    stretches: Sequence[Stretch] = ()
 
     @property
     def seconds(self) -> int:

@@ -32,6 +32,7 @@ def chart_svg(chart: Chart) -> str:
         element("style", SERIES_STYLE),
         element("rect", class_="paper", width=WIDTH, height=height),
         element("text", words(chart.unit), class_="quiet", x=LEFT, y=14),
+        *_stretches(chart),
         *_grid(chart, scale),
         *(_areas if chart.stacked else _lines)(curves, chart, scale),
         *_limit(chart, scale),
@@ -79,6 +80,16 @@ def _grid(chart: Chart, scale: float) -> Iterator[str]:
         label = elapsed_text(tick, max(step_us, SECOND))
         anchor = "end" if x + text_width(label, 11) / 2 > WIDTH - 4 else "middle"
         yield element("text", label, class_="quiet tick", x=x, y=TOP + PLOT_HEIGHT + 17, text_anchor=anchor)
+
+
+def _stretches(chart: Chart) -> Iterator[str]:
+    """Shaded, and named in the middle where the name has room."""
+    for stretch in chart.stretches:
+        begin, end = (_x(min(max(second, 0), chart.seconds), chart) for second in (stretch.begin_s, stretch.end_s))
+        said = lines(f"{stretch.name}: {stretch.begin_s:.1f} – {stretch.end_s:.1f} s")
+        yield element("rect", said, class_="stretch", x=begin, y=TOP, width=max(end - begin, 1), height=PLOT_HEIGHT)
+        if text_width(stretch.name, 11) + 8 <= end - begin:
+            yield element("text", words(stretch.name), class_="quiet", x=begin + 4, y=TOP + PLOT_HEIGHT / 2)
 
 
 def _areas(curves: Sequence[Curve], chart: Chart, scale: float) -> Iterator[str]:
