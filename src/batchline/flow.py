@@ -105,7 +105,7 @@ def run_once(
         else:
             summary, labels = _batch_once(pipeline, spark, watch)
         completion = Completion(Tracker(store), labels)
-        _await_delivery(completion, watch, stop or threading.Event())
+        _await_delivery(completion, working, watch, stop or threading.Event())
         _note_delivered(summary, working, completion)
     return summary
 
@@ -321,9 +321,11 @@ def _uri(path: Path) -> str:
 # --- what became of it ------------------------------------------------------------------------------------------------
 
 
-def _await_delivery(completion: Completion, watch: Watch, stop: threading.Event) -> None:
-    """Wait until nothing that was published is pending."""
+def _await_delivery(completion: Completion, working: Working | None, watch: Watch, stop: threading.Event) -> None:
+    """Wait until nothing that was published is pending; raises what our own worker has ended for."""
     while not stop.is_set():
+        if working is not None:
+            working.check()
         # A store that is away comes back: what is on the timeline is delivered then.
         with suppress(StoreUnavailable):
             completion.look()
