@@ -38,7 +38,7 @@ def run(
     With --once it ends when all that is there has arrived; without, it goes on with what comes until Ctrl-C. Killed at
     any moment and started again, it goes on where it was, and nothing arrives twice.
 
-    The exit code is 0 if everything is complete, 3 if it is not.
+    With --once the exit code is 0 if everything is complete, and 3 if it is not.
 
     [bold]Examples[/]
 

@@ -72,6 +72,11 @@ class Source:
             _check_format(self.format, self.map, self.topics)
 
     @property
+    def order_by(self) -> tuple[str, ...]:
+        """What orders rows of one moment: what lands is numbered."""
+        return self.order or (("sequence",) if self.kind in LANDING else ())
+
+    @property
     def directory(self) -> str:
         """Where its files are."""
         return self.into or self.address
