@@ -13,8 +13,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -32,6 +31,7 @@ from batchline.runtime.limiter import Limiter
 from batchline.runtime.provisioned_resource import ProvisionedResource
 from batchline.runtime.publisher import make_topic, make_topics
 from batchline.runtime.shared_resource import SharedResource
+from batchline.runtime.summary import Summary, await_delivery, note_delivered
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
 from batchline.runtime.worker import Worker
@@ -54,33 +54,6 @@ PAUSE_S: Final = 2.0
 #: The run of fanouts that a stream has published.
 STREAM: Final = "stream"
 log = logging.getLogger("batchline")
-
-
-@dataclass(slots=True)
-class Summary:
-    """What became of everything."""
-
-    read: int = 0
-    batched: int = 0
-    rejected: dict[str, int] = field(default_factory=dict)
-    batches: int = 0
-    #: Parcels on the timeline, and their measurements.
-    parcels: int = 0
-    published: int = 0
-    #: Of those, what this run's own worker has delivered: parcels, and measurements.
-    delivered: int = 0
-    arrived: int = 0
-    #: By the tracker, whoever has delivered: parcels that have arrived, and that were refused.
-    acked: int = 0
-    failed: int = 0
-    complete: bool = False
-    #: Why it is not complete.
-    why_not: list[str] = field(default_factory=list)
-    fanouts: int = 0
-
-    def as_data(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)
 
 
 # --- the path ---------------------------------------------------------------------------------------------------------
@@ -108,8 +81,8 @@ def run_once(
         else:
             summary, labels = _batch_once(pipeline, spark, watch)
         completion = Completion(Tracker(store), labels)
-        _await_delivery(completion, working, watch, stop)
-        _note_delivered(summary, working, completion)
+        await_delivery(completion, working, watch, stop)
+        note_delivered(summary, working, completion)
     return summary
 
 
@@ -198,7 +171,7 @@ class Running:
         if self._stream is None or self._completion is None:
             return Summary()
         summary = _stream_summary(self._stream)
-        _note_delivered(summary, self._working, self._completion)
+        note_delivered(summary, self._working, self._completion)
         return summary
 
 
@@ -325,21 +298,6 @@ def _uri(path: Path) -> str:
 # --- what became of it ------------------------------------------------------------------------------------------------
 
 
-def _await_delivery(completion: Completion, working: Working | None, watch: Watch, stop: threading.Event) -> None:
-    """Wait until nothing that was published is pending; raises what our own worker has ended for."""
-    while not stop.is_set():
-        if working is not None:
-            working.check()
-        # A store that is away comes back: what is on the timeline is delivered then.
-        with suppress(StoreUnavailable):
-            completion.look()
-            sums = completion.sums
-            watch("delivering", sums.total - sums.pending, sums.total)
-            if not sums.pending:
-                return
-        stop.wait(BETWEEN_LOOKS_S)
-
-
 def _summary_of(figures: dict[str, Any], parcels: int, measurements: int, oversize: int) -> Summary:
     rejected = dict(figures["rejected"]) | ({"too large for a parcel": oversize} if oversize else {})
     return Summary(figures["read"], figures["batched"], rejected, figures["batches"], parcels, measurements)
@@ -348,15 +306,3 @@ def _summary_of(figures: dict[str, Any], parcels: int, measurements: int, oversi
 def _stream_summary(stream: "PipelineStream") -> Summary:
     published = stream.publishing.published
     return _summary_of(stream.figures(), published.parcels, published.measurements, published.oversize)
-
-
-def _note_delivered(summary: Summary, working: Working | None, completion: Completion) -> None:
-    if working is not None:
-        summary.delivered = working.worker.parcels["delivered"] + working.worker.parcels["refused"]
-        summary.arrived = working.worker.measurements["delivered"]
-    with suppress(StoreUnavailable):
-        completion.look()
-        summary.why_not = completion.why_not()
-    sums = completion.sums
-    summary.fanouts, summary.acked, summary.failed = sums.fanouts, sums.acked, sums.failed
-    summary.complete = completion.complete

@@ -1,4 +1,4 @@
-"""What joins the stages, without Spark."""
+"""Who waits for the delivery."""
 
 import threading
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ import pytest
 from batchline import Consignment, Publisher, Timeline, Tracker, Worker, open_store
 from batchline.core.watch import unwatched
 from batchline.errors import SinkClosed
-from batchline.flow import _await_delivery
 from batchline.runtime.completion import Completion
 from batchline.runtime.publisher import make_topics
+from batchline.runtime.summary import await_delivery
 from batchline.runtime.working import Working
 from batchline.sinks import Sink
 from tests.contract.parcels.posting import parcel_of
@@ -30,5 +30,5 @@ def test_who_waits_for_the_delivery_is_told_that_the_worker_has_ended() -> None:
         Publisher(store, "parcels", "import").post([parcel_of("import", 0, 1)])
         completion = Completion(Tracker(store), {"pipeline": "fleet"})
         with pytest.raises(SinkClosed), Working(lambda: Worker(store, "parcels", Closed())) as working:
-            _await_delivery(completion, working, unwatched, threading.Event())
+            await_delivery(completion, working, unwatched, threading.Event())
         assert Timeline(store).count("parcels").total == 1
