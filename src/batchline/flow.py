@@ -30,7 +30,7 @@ from batchline.runtime.clock import now_us
 from batchline.runtime.completion import Completion
 from batchline.runtime.limiter import Limiter
 from batchline.runtime.provisioned_resource import ProvisionedResource
-from batchline.runtime.publisher import make_topics
+from batchline.runtime.publisher import make_topic, make_topics
 from batchline.runtime.shared_resource import SharedResource
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
@@ -51,6 +51,8 @@ BETWEEN_LOOKS_S: Final = 0.2
 BETWEEN_TELLINGS_S: Final = 0.5
 #: How long a stream rests before it starts again, when the store was away.
 PAUSE_S: Final = 2.0
+#: The run of fanouts that a stream has published.
+STREAM: Final = "stream"
 log = logging.getLogger("batchline")
 
 
@@ -97,15 +99,16 @@ def run_once(
 
     Without `work` the delivery is left to workers elsewhere, and only waited for.
     """
+    stop = stop or threading.Event()
     with _opened(pipeline, work) as (store, working):
         if working is not None:
             working.worker.on_delivered = on_delivered
         if pipeline.source.kind == "kafka":
-            summary, labels = _stream_once(pipeline, spark, watch), _labels(pipeline)
+            summary, labels = _stream_once(pipeline, spark, watch, stop), _labels(pipeline, STREAM)
         else:
             summary, labels = _batch_once(pipeline, spark, watch)
         completion = Completion(Tracker(store), labels)
-        _await_delivery(completion, watch, stop or threading.Event())
+        _await_delivery(completion, working, watch, stop)
         _note_delivered(summary, working, completion)
     return summary
 
@@ -123,11 +126,11 @@ def _batch_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch) -> tupl
     if (out / "summary.json").exists():
         figures = json.loads((out / "summary.json").read_text())
     else:
-        figures = run_batch(spark, path, pipeline.source.columns, rules, pipeline.source.order, out, watch)
+        figures = run_batch(spark, path, pipeline.source.columns, rules, pipeline.source.order_by, out, watch)
     batched = spark.read.parquet(_uri(out / "batched.parquet"))
     size = "size" if "size" in batched.columns else None
     parcels = pack_parcels(batched, pipeline.pack, size=size, lanes=publication.lanes)
-    labels = _labels(pipeline) | {"run": run}
+    labels = _labels(pipeline, run)
     due = Due(publication.at, publication.delay // timedelta(microseconds=1))
     fanout = f"{pipeline.name}-{run}"
     with watched(spark, watch, ["packing", "publishing"]):
@@ -138,14 +141,16 @@ def _batch_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch) -> tupl
     return _summary_of(figures, published.parcels, published.measurements, published.oversize), labels
 
 
-def _stream_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch) -> Summary:
-    """A stream, as far as it goes now, and then its end."""
+def _stream_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch, stop: threading.Event) -> Summary:
+    """A stream, as far as it goes now, and then its end; of one that has ended before, what became of it."""
     stream = stream_of(pipeline, spark)
     stream.start({"availableNow": True})
-    while stream.is_active:
+    while stream.is_active and not stop.wait(BETWEEN_LOOKS_S):
         watch("batching", stream.following.summary().get("read", 0), 0)
-        stream.stop.wait(BETWEEN_LOOKS_S)
-    stream.finish()
+    if stop.is_set():
+        stream.stop_between_epochs()
+    elif not stream.is_finished:
+        stream.finish()
     return _stream_summary(stream)
 
 
@@ -165,7 +170,7 @@ class Running:
         While the store is away it waits for it; any other error ends it.
         """
         with _opened(self.pipeline, self._work) as (store, self._working):
-            self._completion = Completion(Tracker(store), _labels(self.pipeline))
+            self._completion = Completion(Tracker(store), _labels(self.pipeline, STREAM))
             while not stop.is_set():
                 try:
                     self._follow(stop, tell)
@@ -179,6 +184,8 @@ class Running:
 
         with translated():
             self._stream = stream_of(self.pipeline, self._spark)
+            if self._stream.is_finished:
+                raise InvalidCheckpoint(f"the stream in {self.pipeline.out} has ended: start anew with another out")
             self._stream.start()
             while self._stream.is_active and not stop.wait(BETWEEN_TELLINGS_S):
                 tell(self.summary())
@@ -241,7 +248,7 @@ def _opened(pipeline: Pipeline, work: bool) -> Iterator[tuple[Store, Working | N
         timeline = Timeline(store)
         make_topics(timeline, pipeline.publish.topic)
         if pipeline.publish.tell is not None:
-            make_topics(timeline, pipeline.publish.tell)
+            make_topic(timeline, pipeline.publish.tell)
         if not work:
             yield store, None
             return
@@ -267,10 +274,10 @@ def stream_of(pipeline: Pipeline, spark: "SparkSession") -> "PipelineStream":
         f"{checkpoint}/batchline",
         period=publication.period,
         due=Due(publication.at, publication.delay // timedelta(microseconds=1)),
-        opening=_opening(pipeline, _labels(pipeline)),
+        opening=_opening(pipeline, _labels(pipeline, STREAM)),
         fields=_fields(pipeline, [*source.columns.names, "batch_id"]),
     )
-    stream = PipelineStream(
+    return PipelineStream(
         source,
         pipeline.batch,
         pipeline.pack,
@@ -280,9 +287,6 @@ def stream_of(pipeline: Pipeline, spark: "SparkSession") -> "PipelineStream":
         lanes=publication.lanes,
         linger=publication.linger,
     )
-    if stream.is_finished:
-        raise InvalidCheckpoint(f"the stream in {checkpoint} has ended: start anew with another out")
-    return stream
 
 
 def _opening(pipeline: Pipeline, labels: dict[str, str]) -> "Opening":
@@ -293,8 +297,8 @@ def _opening(pipeline: Pipeline, labels: dict[str, str]) -> "Opening":
     return Opening(tolerate, labels, None if publication.tell is None else OnComplete(publication.tell))
 
 
-def _labels(pipeline: Pipeline) -> dict[str, str]:
-    return {"pipeline": pipeline.name}
+def _labels(pipeline: Pipeline, run: str) -> dict[str, str]:
+    return {"pipeline": pipeline.name, "run": run}
 
 
 def _fields(pipeline: Pipeline, columns: Iterable[str]) -> dict[str, str]:
@@ -307,7 +311,7 @@ def _run_of(pipeline: Pipeline, path: Path) -> str:
     from batchline.sources.files import files_of
 
     files = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files_of(path)]
-    source = (str(path.absolute()), sorted(pipeline.source.columns.items()), pipeline.source.order)
+    source = (str(path.absolute()), sorted(pipeline.source.columns.items()), pipeline.source.order_by)
     rules = (pipeline.batch.as_data(), pipeline.pack.as_data(), pipeline.publish.lanes)
     return hashlib.blake2b(repr((files, source, rules)).encode(), digest_size=5).hexdigest()
 
@@ -321,9 +325,11 @@ def _uri(path: Path) -> str:
 # --- what became of it ------------------------------------------------------------------------------------------------
 
 
-def _await_delivery(completion: Completion, watch: Watch, stop: threading.Event) -> None:
-    """Wait until nothing that was published is pending."""
+def _await_delivery(completion: Completion, working: Working | None, watch: Watch, stop: threading.Event) -> None:
+    """Wait until nothing that was published is pending; raises what our own worker has ended for."""
     while not stop.is_set():
+        if working is not None:
+            working.check()
         # A store that is away comes back: what is on the timeline is delivered then.
         with suppress(StoreUnavailable):
             completion.look()

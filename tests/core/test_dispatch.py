@@ -155,12 +155,10 @@ def test_what_waits_elsewhere_is_asked_for_while_something_is_held_back() -> Non
     dispatch.expected = 500
     dispatch.put([Operation(watcher(), 1) for _ in range(4)])
     dispatch.flush(10, 0.1, 0)
-    assert dispatch.held_back
-    assert dispatch.request(0.1) == 3 + 500
+    assert (dispatch.held_back, dispatch.request(0.1)) == (True, 3 + 500)
     for now_s in (0.2, 0.3):
         dispatch.flush(1_000, now_s, 0)
-    assert not dispatch.held_back
-    assert dispatch.request(0.3) == 4
+    assert (dispatch.held_back, dispatch.request(0.3)) == (False, 4)
 
 
 def test_what_came_within_a_second_is_asked_for_if_that_is_more() -> None:

@@ -16,6 +16,7 @@ LEAST: dict[str, Any] = {
     "source": {"address": "landing"},
     "publish": {"store": "sqlite:///fleet.db"},
 }
+MQTT = {"address": "mqtt://x", "kind": "mqtt", "into": "landing"}
 
 
 def test_the_least_that_is_needed_has_defaults_for_the_rest() -> None:
@@ -62,6 +63,11 @@ def test_every_table_is_read() -> None:
         ({"source": {}}, r"\[source\] needs address"),
         ({"source": {"address": "x", "kind": "kafak"}}, "did you mean 'kafka'"),
         ({"source": {"address": "mqtt://x", "kind": "mqtt"}}, "needs into, the directory"),
+        ({"source": MQTT | {"format": "jsno"}}, "format must be one of 'thin-edge', 'collectd', 'json', got 'jsno'"),
+        ({"source": MQTT | {"format": "json", "topics": ["a"]}}, "need map, where a measurement's parts are"),
+        ({"source": MQTT | {"format": "json", "map": "key=k"}}, "and topics"),
+        ({"source": MQTT | {"map": "key=k"}}, "map goes with the format 'json', got the format 'thin-edge'"),
+        ({"source": {"address": "x", "order": "sequence"}}, r"\[source\] .*order must be a list, got 'sequence'"),
         ({"source": {"address": "x", "clock": "sun"}}, "clock must be one of 'data', 'wall'"),
         ({"batch": {"window": 5}}, r"\[batch\] .*window must be a span such as '500ms'"),
         ({"batch": {"window": "soon"}}, "expected a span such as 500ms"),

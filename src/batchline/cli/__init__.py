@@ -27,7 +27,6 @@ from batchline.errors import BatchlineError
 
 __all__ = ["app", "main"]
 
-PATH = "The path"
 TIMELINE = "The timeline"
 PATH = "The path"
 

@@ -14,7 +14,8 @@ from batchline.cli.run_screen import line_of, show
 from batchline.cli.toml_file import read_toml
 from batchline.core.pipeline import Pipeline
 from batchline.core.pipeline_tables import pipeline_of
-from batchline.errors import InvalidPipeline
+from batchline.errors import InvalidPipeline, SinkClosed
+from batchline.flow import Summary
 
 PipelineFile = Annotated[Path, typer.Argument(metavar="PIPELINE", help="A file of TOML that describes the pipeline.")]
 Changes = Annotated[
@@ -37,7 +38,7 @@ def run(
     With --once it ends when all that is there has arrived; without, it goes on with what comes until Ctrl-C. Killed at
     any moment and started again, it goes on where it was, and nothing arrives twice.
 
-    The exit code is 0 if everything is complete, 3 if it is not.
+    With --once the exit code is 0 if everything is complete, and 3 if it is not.
 
     [bold]Examples[/]
 
@@ -48,22 +49,30 @@ def run(
       batchline run pipeline.toml --once --json | jq .complete
     """
     pipeline = read_pipeline(path, changes or [])
-    from batchline.flow import Running, run_once
-
-    stop = threading.Event()
-    with engines.spark_session(pipeline.master, _packages(pipeline)) as spark, stopping(stop):
-        if once:
-            with screen.steps() as watch:
-                summary = run_once(pipeline, spark, watch=watch, work=not no_work, stop=stop)
-        else:
-            with ingesting(pipeline.source, stop), screen.live("starting") as say:
-                summary = Running(pipeline, spark, work=not no_work).run(stop, lambda now: say(line_of(now)))
+    try:
+        summary = _ran(pipeline, once=once, work=not no_work)
+    except SinkClosed:
+        # Whoever read has seen enough, `head` for instance: what was not read is on the timeline.
+        screen.forget_output()
+        return
     if json:
         screen.say_json(summary.as_data())
     else:
         show(summary, pipeline)
     if once and not summary.complete:
         raise typer.Exit(3)
+
+
+def _ran(pipeline: Pipeline, *, once: bool, work: bool) -> Summary:
+    from batchline.flow import Running, run_once
+
+    stop = threading.Event()
+    with engines.spark_session(pipeline.master, _packages(pipeline)) as spark, stopping(stop):
+        if once:
+            with screen.steps() as watch:
+                return run_once(pipeline, spark, watch=watch, work=work, stop=stop)
+        with ingesting(pipeline.source, stop), screen.live("starting") as say:
+            return Running(pipeline, spark, work=work).run(stop, lambda now: say(line_of(now)))
 
 
 def _packages(pipeline: Pipeline) -> dict[str, str]:

@@ -23,15 +23,20 @@ def work(
     path: Annotated[
         Path | None, typer.Argument(metavar="PIPELINE", help="A file of TOML that describes the pipeline.")
     ] = None,
-    store: Annotated[str | None, typer.Option("--store", help="The address of the store, without a file.")] = None,
-    topic: Annotated[str, typer.Option("--topic", help="The topic of the parcels, without a file.")] = "parcels",
-    sink: Annotated[str, typer.Option("--sink", help="The address of the sink, without a file.")] = "stdout:",
+    store: Annotated[
+        str | None, typer.Option("--store", help="The address of the store; all of these in place of a file.")
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="The topic of the parcels.", show_default="parcels")
+    ] = None,
+    sink: Annotated[str | None, typer.Option("--sink", help="The address of the sink.", show_default="stdout:")] = None,
     capacity: Annotated[
-        float | None, typer.Option("--capacity", help="How much the sink takes a second, without a file.", min=0)
+        float | None, typer.Option("--capacity", help="How much the sink takes a second.", min=0)
     ] = None,
     cost: Annotated[
-        str, typer.Option("--cost", help="What of it counts: parcel, measurement, byte, field:NAME.")
-    ] = "parcel",
+        str | None,
+        typer.Option("--cost", help="What of it counts: parcel, measurement, byte, field:NAME.", show_default="parcel"),
+    ] = None,
     shared: Annotated[
         str | None, typer.Option("--shared", help="Where workers that share the capacity keep their leases.")
     ] = None,
@@ -53,12 +58,8 @@ def work(
       batchline work --store postgresql://db/fleet --sink https://api.example/v1/batches --capacity 50
       batchline work --store sqlite:///fleet.db --sink files:arrived --until-empty --json
     """
-    if (path is None) == (store is None):
-        raise InvalidInput("a worker needs a pipeline's file, or --store and --sink")
-    if path is not None:
-        pipeline = read_pipeline(path, changes or [])
-    else:
-        pipeline = _pipeline(str(store), topic, sink, capacity, cost, shared)
+    given = {"store": store, "topic": topic, "sink": sink, "capacity": capacity, "cost": cost, "shared": shared}
+    pipeline = _asked(path, changes or [], {name: value for name, value in given.items() if value is not None})
     with open_store(pipeline.publish.store) as opened, screen.live("looking for parcels") as say:
         try:
             worker = asyncio.run(_work(pipeline, opened, name, until_empty, say))
@@ -69,10 +70,29 @@ def work(
     _show(worker, json)
 
 
-def _pipeline(store: str, topic: str, sink: str, capacity: float | None, cost: str, shared: str | None) -> Pipeline:
+def _asked(path: Path | None, changes: list[str], given: dict[str, Any]) -> Pipeline:
+    """What a file says, or the options: not both, for whoever gives one expects something of it."""
+    if path is None:
+        if "store" not in given or changes:
+            raise InvalidInput("a worker needs a pipeline's file, or --store and --sink; --set changes a file")
+        return _pipeline(**given)
+    if given:
+        raise InvalidInput(f"--{next(iter(given))} stands in {path}: change it there, or with --set")
+    return read_pipeline(path, changes)
+
+
+def _pipeline(
+    store: str,
+    topic: str = "parcels",
+    sink: str = "stdout:",
+    capacity: float | None = None,
+    cost: str = "parcel",
+    shared: str | None = None,
+) -> Pipeline:
+    if capacity is None and (shared is not None or cost != "parcel"):
+        raise InvalidInput("--shared and --cost say how --capacity is counted, which is missing")
     limit = None if capacity is None else Capacity(capacity, cost, shared)
-    publication = Publication(store, topic)
-    return Pipeline("work", Source("-"), publication, "-", capacity=limit, sink=SinkAddress(sink))
+    return Pipeline("work", Source("-"), Publication(store, topic), "-", capacity=limit, sink=SinkAddress(sink))
 
 
 async def _work(pipeline: Pipeline, store: Store, name: str | None, until_empty: bool, say: Any) -> Worker:

@@ -5,7 +5,7 @@
 The same as a file of TOML has it, table by table; see `docs/reference/pipeline.md`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
@@ -25,6 +25,8 @@ RETRY: Final = RetryRules(first=timedelta(milliseconds=500), longest=timedelta(m
 CLOCKS: Final = ("data", "wall")
 #: Sources that land, in a directory that is then followed, stamp receive time on the spot.
 LANDING: Final = ("mqtt", "http")
+#: What messages of MQTT may be.
+FORMATS: Final = ("thin-edge", "collectd", "json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,13 @@ class Source:
             object.__setattr__(self, "clock", "wall" if self.kind in LANDING else "data")
         if self.kind in LANDING and not self.into:
             raise InvalidRules(f"a source of kind {self.kind!r} needs into, the directory in which measurements land")
+        if self.kind == "mqtt":
+            _check_format(self.format, self.map, self.topics)
+
+    @property
+    def order_by(self) -> tuple[str, ...]:
+        """What orders rows of one moment: what lands is numbered."""
+        return self.order or (("sequence",) if self.kind in LANDING else ())
 
     @property
     def directory(self) -> str:
@@ -177,6 +186,14 @@ class Pipeline:
     def __post_init__(self) -> None:
         check_name("name", self.name)
         _check_text("out", self.out)
+
+
+def _check_format(form: str, mapping: str, topics: Sequence[str]) -> None:
+    check_choice("format", form, FORMATS, InvalidRules)
+    if form == "json" and not (mapping and topics):
+        raise InvalidRules("messages of the format 'json' need map, where a measurement's parts are, and topics")
+    if form != "json" and mapping:
+        raise InvalidRules(f"map goes with the format 'json', got the format {form!r}")
 
 
 def _check_text(name: str, text: object) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
 from datetime import timedelta
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from batchline.core.moment import span_of
 from batchline.errors import InvalidRules, did_you_mean, shown
@@ -36,6 +36,8 @@ def value_of(key: str, field: Field[Any], value: object) -> Any:
     """A text as a span, where one belongs, and a list as a tuple; what is neither as it is."""
     if isinstance(value, list):
         return tuple(value)
+    if get_origin(field.type) is tuple and not isinstance(value, tuple):
+        raise InvalidRules(f"{key} must be a list, got {shown(value)}")
     if timedelta not in (field.type, *get_args(field.type)) or isinstance(value, timedelta):
         return value
     if not isinstance(value, str):

@@ -17,7 +17,7 @@ from batchline.stores.posting import Posting, post_parcels
 from batchline.stores.rows import Rows
 from batchline.stores.store import Store
 
-__all__ = ["AT_ONCE", "Publisher", "make_topics"]
+__all__ = ["AT_ONCE", "Publisher", "make_topic", "make_topics"]
 
 #: Parcels that one transaction takes on: as many as a group has items.
 AT_ONCE: Final = 64
@@ -75,10 +75,15 @@ class Publisher:
 def make_topics(timeline: Timeline, topic: str) -> None:
     """Make the topic of parcels and that of its dead letters, where they are not there."""
     for name in (topic, dead_letters_of(topic)):
-        try:
-            timeline.topic(name)
-        except UnknownTopic:
-            timeline.create_topic(name)
+        make_topic(timeline, name)
+
+
+def make_topic(timeline: Timeline, name: str) -> None:
+    """Make a topic, where it is not there."""
+    try:
+        timeline.topic(name)
+    except UnknownTopic:
+        timeline.create_topic(name)
 
 
 def _check_parcels(parcels: Sequence[Consignment], at_ms: Sequence[int | None] | None) -> None:

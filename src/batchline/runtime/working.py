@@ -25,11 +25,15 @@ class Working:
     @property
     def worker(self) -> Worker:
         """The worker; what it cannot go on for is raised here."""
-        if self._error is not None:
-            raise self._error
+        self.check()
         if self._worker is None:
             raise RuntimeError("a worker is made when it is entered")
         return self._worker
+
+    def check(self) -> None:
+        """Raise what the worker cannot go on for, if there is something."""
+        if self._error is not None:
+            raise self._error
 
     def __enter__(self) -> Self:
         self._thread.start()

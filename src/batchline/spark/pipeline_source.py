@@ -62,10 +62,11 @@ def _files(spark: "SparkSession", pipeline: Pipeline, checkpoint: str) -> Pipeli
     if not path.is_dir():
         raise InvalidInput(f"a stream of files needs a directory to follow, got {path}")
     columns = LANDED if lands else columns_of(spark, path, source.columns, checkpoint)
-    order = source.order or (("sequence",) if lands else ())
-    checked_columns(columns, pipeline.batch, order)
+    checked_columns(columns, pipeline.batch, source.order_by)
     rows = new_files(spark, path, source.columns, columns, Path(pipeline.out) / "malformed")
-    return PipelineSource(rows, columns, names_for(columns, order, (FILE, ROW)), Pace(source.skew, clock=source.clock))
+    return PipelineSource(
+        rows, columns, names_for(columns, source.order_by, (FILE, ROW)), Pace(source.skew, clock=source.clock)
+    )
 
 
 def _records(spark: "SparkSession", pipeline: Pipeline) -> PipelineSource:
