@@ -49,7 +49,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--faults", type=int, default=0, help="how many faults in all; one run unless said")
     parser.add_argument("--seed", type=int, default=1, help="of the first run; those after it count on")
-    parser.add_argument("--seconds", type=float, default=45, help="how long a run is injured")
+    parser.add_argument("--seconds", type=float, default=60, help="how long a run is injured")
     parser.add_argument("--each", type=int, default=20, help="faults of a run")
     parser.add_argument("--keep", action="store_true", help="keep the logs of runs in which all was well")
     return parser.parse_args()

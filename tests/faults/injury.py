@@ -28,7 +28,7 @@ SINK_FAULTS: Final = {
     "cut after": [SinkFault(do="cut", taken=True, share=0.7)],
     "half": [SinkFault(do="half", taken=True, share=0.7)],
     "207": [SinkFault(status=207, again=(0, 2), share=0.6)],
-    "refuse": [SinkFault(status=422, share=0.1), SinkFault(status=207, refused=(1,), share=0.1)],
+    "refuse": [SinkFault(status=422, share=0.25), SinkFault(status=207, refused=(1,), share=0.3)],
 }
 
 

@@ -49,14 +49,14 @@ class Kind:
 
 
 KINDS: Final = (
-    Kind("kill", ("driver",), 0.0, 2.0, 11, ("all", "python", "java"), weight=6),
+    Kind("kill", ("driver",), 0.0, 2.0, 25, ("all", "python", "java"), weight=6),
     Kind("kill", WORKERS, 0.0, 3.0, 3, weight=6),
     Kind("kill", ("ingest",), 0.0, 2.0, 3, weight=3),
     Kind("kill", ("mosquitto",), 0.0, 1.5, 4),
     Kind("kill", ("postgresql",), 0.0, 2.0, 6, weight=3),
     Kind("kill", ("redis",), 0.0, 2.0, 3),
     Kind("kill", ("receiver",), 0.0, 2.0, 2),
-    Kind("restart", ("driver",), 0.0, 0.5, 11, weight=1),
+    Kind("restart", ("driver",), 0.0, 0.5, 25, weight=1),
     Kind("restart", WORKERS, 0.0, 1.0, 4, weight=1),
     Kind("restart", ("ingest",), 0.0, 1.0, 3, weight=1),
     Kind("restart", ("postgresql",), 0.0, 1.5, 6),

@@ -38,6 +38,8 @@ __all__ = ["Outcome", "Scene", "play"]
 
 TICK_S: Final = 0.05
 LOOK_S: Final = 0.25
+#: A time without an arrival that is told.
+LONG_S: Final = 5.0
 PER_SECOND: Final = 60
 #: For Spark to start on a machine that is busy, and for what is under way when all is mended.
 START_S, DRAIN_S = 180.0, 180.0
@@ -214,9 +216,12 @@ class Scene:
     def _look(self) -> None:
         self._looked_s = elapsed_seconds()
         arrived = self._arrivals()
+        paused_s = self._looked_s - self._seen_at_s
+        self.longest_s = max(self.longest_s, paused_s)
         if arrived != self._seen:
+            if paused_s > LONG_S:
+                self._note(f"parcels arrive again, after {paused_s:.1f} s")
             self._seen, self._seen_at_s = arrived, self._looked_s
-        self.longest_s = max(self.longest_s, self._looked_s - self._seen_at_s)
 
     def _arrivals(self) -> int:
         """How many parcels have arrived, without a question to the receiver, which may be down or hang."""
