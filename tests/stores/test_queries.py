@@ -8,6 +8,7 @@ import pytest
 
 import batchline
 from batchline.core.spot import Spot
+from batchline.stores.lane_rows import LaneRow
 from batchline.stores.queries import COMMON, FILES, named_style, pyformat_style, read_queries
 
 ROOMS = ("sqlite", "postgres", "mysql")
@@ -15,7 +16,7 @@ ROOMS = ("sqlite", "postgres", "mysql")
 OWN = {"sqlite": {"ack_shard"}, "postgres": set[str](), "mysql": set[str]()}
 #: Rows of spots, as JSON; where a database has arrays, or a driver takes row by row, they are columns.
 TABLES = {"keys", "rows"}
-COLUMNS = {*Spot._fields, "size", "version_before", "bits_before"}
+COLUMNS = {*Spot._fields, *LaneRow._fields, "size", "version_before", "bits_before"}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,14 @@ def test_no_query_is_there_that_nobody_uses(room: str) -> None:
     stores = Path(batchline.__file__).parent / "stores"
     code = "\n".join(
         (stores / path).read_text()
-        for path in ("sql_tracker.py", "sql_timeline.py", "sql_capacity.py", "server_store.py", f"{room}/store.py")
+        for path in (
+            "sql_tracker.py",
+            "sql_timeline.py",
+            "sql_capacity.py",
+            "sql_lanes.py",
+            "server_store.py",
+            f"{room}/store.py",
+        )
     )
     used = set(re.findall(r'"([a-z_]+)"', code)) | {"where_state", "where_opened_before_us", "where_parent"}
     used |= {"due_in_segment", "due_after", "due_order"}
