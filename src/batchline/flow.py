@@ -157,7 +157,7 @@ class Running:
 
         with translated():
             self._stream = stream_of(self.pipeline, self._spark)
-            if self._stream.is_finished:
+            if self._stream.has_ended:
                 raise InvalidCheckpoint(f"the stream in {self.pipeline.out} has ended: start anew with another out")
             self._stream.start()
             while self._stream.is_active and not stop.wait(BETWEEN_TELLINGS_S):

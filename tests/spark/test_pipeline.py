@@ -20,6 +20,7 @@ from batchline.local import batch_reading, read_files
 from batchline.runtime.working import Working
 from batchline.sinks.files import write_table
 from batchline.sources.sample import Fleet, sample_fleet
+from batchline.spark.pipeline_stream import Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -127,13 +128,26 @@ def test_a_stream_goes_on_where_it_was(spark: SparkSession, pipeline: Pipeline, 
     run_until_all_has_arrived(stream, spark, first)
     rest = stream_of(stream, spark)
     rest.start({"availableNow": True})
+    rest.following.wait()
+    # Killed, so to speak, at its end: all is handed out, and the last of it is not published.
+    rest.publishing = stopped  # type: ignore[assignment] # it raises before anything else is asked of it
+    with pytest.raises(Stopped):
+        rest.finish()
+    rest = stream_of(stream, spark)
+    assert (rest.has_ended, rest.is_finished) == (True, False)
+    rest.start({"availableNow": True})
     rest.finish()
+    assert rest.is_finished
     with open_store(publication.store) as store, Working(partial(worker_of, stream, store)):
         tracker = Tracker(store)
         wait_until(lambda: not any(one.pending for one in tracker.list(limit=10_000).fanouts))
         assert {one.state for one in tracker.list(limit=10_000).fanouts} == {"complete"}
         assert told(stream) == len(tracker.list(limit=10_000).fanouts)
     assert arrived(tmp_path / "arrived") == accepted(stream)
+
+
+def stopped(parcels: Any, epoch: int) -> None:
+    raise Stopped
 
 
 def run_until_all_has_arrived(stream: Pipeline, spark: SparkSession, before: int) -> int:

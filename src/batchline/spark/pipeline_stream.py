@@ -35,6 +35,7 @@ BETWEEN_CHECKS_S: Final = 0.02
 #: Batched rows of so many epochs are kept: an epoch that is repeated reads its own.
 KEPT: Final = 2
 TICKS: Final = "ticks"
+ENDED: Final = "ended.json"
 #: Counts of a stream that are of no row's fate.
 NO_VERDICTS: Final = ("read", "batches", "behind_watermark")
 
@@ -76,7 +77,9 @@ class PipelineStream:
     # --- its life ---
 
     def start(self, trigger: Mapping[str, Any] = EVERY_SECOND) -> None:
-        """Start the query, or go on from its checkpoint."""
+        """Start the query, or go on from its checkpoint; not if the input has ended before."""
+        if self.has_ended:
+            return
         self.following.start(trigger)
         if self._source.malformed is not None:
             # A query of its own: what one reads of the source, the other does not see.
@@ -102,6 +105,7 @@ class PipelineStream:
         self._ending = True
         self.following.finish()
         self.publishing.finish(self.epoch)
+        self._state.write_text(ENDED, json.dumps({"epoch": self.epoch}))
 
     def stop_between_epochs(self) -> None:
         """Stop while nothing runs: interrupted, Spark 4.3 can overflow its stack on its way out, and print it."""
@@ -119,13 +123,14 @@ class PipelineStream:
             self.following.wait()
 
     @property
-    def is_finished(self) -> bool:
-        """Whether its input has ended, and all of it was handed out."""
-        return checkpoints.is_finished(self.following.state) is not None and not self._open()
+    def has_ended(self) -> bool:
+        """Whether its input has ended: it cannot be started any more, only finished."""
+        return checkpoints.is_finished(self.following.state) is not None
 
-    def _open(self) -> int:
-        counts = self.following.summary()
-        return counts.get("read", 0) - sum(count for name, count in counts.items() if name not in NO_VERDICTS)
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has ended, and all of it was published: noted last, for a kill may come in between."""
+        return self._state.read_text(ENDED) is not None
 
     def figures(self) -> dict[str, Any]:
         """What has come since the stream began, and what became of it."""
