@@ -20,7 +20,7 @@ from batchline.local import batch_reading, read_files
 from batchline.runtime.working import Working
 from batchline.sinks.files import write_table
 from batchline.sources.sample import Fleet, sample_fleet
-from batchline.spark.pipeline_stream import Stopped
+from batchline.spark.following import Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from batchline.spark.following import Following, Pace
 
 BETWEEN_LOOKS_S = 0.5
-BETWEEN_CHECKS_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +56,6 @@ def follow_directory(asked: Asked, master: str | None) -> dict[str, Any]:
 
         write_text(json.dumps(summary, indent=2), asked.out / "summary.json")
     return summary
-
-
-class _Stopped(Exception):
-    """Somebody has asked to stop before this epoch began."""
 
 
 class _Stream:
@@ -100,7 +95,7 @@ class _Stream:
                 say(line_of(self.summary(), self._epoch(), before, elapsed_seconds() - began))
             if self.stop.is_set():
                 say("stopping as soon as this epoch is done")
-                self._stop_between_epochs()
+                self.following.stop_between_epochs()
             elif self.asked.once or query is None:  # None: it was ended by --once, and killed before all was handed out
                 say("handing out what is open")
                 self.following.finish()
@@ -108,28 +103,17 @@ class _Stream:
                 self.following.wait()
         return self.stop.is_set()
 
-    def _stop_between_epochs(self) -> None:
-        """Stop while nothing runs: interrupted, Spark 4.3 can overflow its stack on its way out, and print it."""
-        query, pause = self.following.query, threading.Event()
-        while query is not None and query.isActive:
-            if not query.status["isTriggerActive"]:
-                query.stop()
-            pause.wait(BETWEEN_CHECKS_S)
-        # An epoch that began all the same was refused by `write`, and will be run at the next start.
-        failed = query.exception() if query is not None else None
-        if failed is not None and _Stopped.__name__ not in str(failed):
-            self.following.wait()
-
     def _epoch(self) -> int:
         progress = self.following.query.lastProgress if self.following.query else None
         return progress["batchId"] if progress else 0
 
     def write(self, rows: "DataFrame", epoch: int) -> None:
         """Write what an epoch hands out."""
-        if self.stop.is_set():
-            raise _Stopped
         from batchline.spark.epoch_results import lines_by_epoch
+        from batchline.spark.following import Stopped
 
+        if self.stop.is_set():
+            raise Stopped
         self.results.write(rows, epoch)
         self.malformed |= lines_by_epoch(self.asked.out / "malformed", epoch)
 

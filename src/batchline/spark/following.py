@@ -5,6 +5,7 @@ micro-batch ──► lanes by key ──► LaneTask ──► rows whose fate 
      └── ticks ──────┴── a mark for every lane: those without rows move on too
 """
 
+import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
-__all__ = ["ABOUT", "EVERY_SECOND", "Each", "Following", "Pace", "Pack", "about_batches", "stream_frame"]
+__all__ = ["ABOUT", "EVERY_SECOND", "Each", "Following", "Pace", "Pack", "Stopped", "about_batches", "stream_frame"]
 
 #: Given the rows whose fate an epoch has decided, and its number. A repeated epoch brings the same rows.
 Each = Callable[["DataFrame", int], None]
@@ -39,9 +40,14 @@ CLOCKS: Final = ("data", "wall")
 #: What is asked of a stream's trigger unless somebody asks for something else.
 EVERY_SECOND: Final = {"processingTime": "1 second"}
 NO_SPAN: Final = timedelta(0)
+BETWEEN_CHECKS_S: Final = 0.02
 WATERMARK: Final = "watermark"
 #: The name of what stage 2 must know, in the metadata of a column.
 ABOUT: Final = "batchline"
+
+
+class Stopped(Exception):
+    """Raised by `each`: somebody has asked to stop before this epoch began."""
 
 
 class Pace:
@@ -151,6 +157,20 @@ class Following:
         """Stop following; what is open stays in the state, and the next start goes on from there."""
         if self.query is not None:
             self.query.stop()
+
+    def stop_between_epochs(self) -> None:
+        """Stop while nothing runs: interrupted, Spark 4.3 can overflow its stack on its way out, and print it.
+
+        An epoch that begins all the same is to be refused by `each`, with Stopped; it is run at the next start.
+        """
+        query, pause = self.query, threading.Event()
+        while query is not None and query.isActive:
+            if not query.status["isTriggerActive"]:
+                query.stop()
+            pause.wait(BETWEEN_CHECKS_S)
+        failed = query.exception() if query is not None else None
+        if failed is not None and Stopped.__name__ not in str(failed):
+            self.wait()
 
     def finish(self) -> None:
         """Wait until the query has ended and hand out all that is open: the input has ended, nothing follows."""

@@ -18,7 +18,7 @@ from batchline.runtime.clock import now_us
 from batchline.spark import checkpoint as checkpoints
 from batchline.spark.epoch_files import Directory
 from batchline.spark.epoch_results import BATCHED, EpochResults, lines_by_epoch
-from batchline.spark.following import EVERY_SECOND, Following, about_batches
+from batchline.spark.following import EVERY_SECOND, Following, Stopped, about_batches
 from batchline.spark.landing import as_spark_reads
 from batchline.spark.packing import packer_of
 from batchline.spark.pipeline_source import PipelineSource
@@ -29,19 +29,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["PipelineStream", "Stopped"]
+__all__ = ["PipelineStream"]
 
-BETWEEN_CHECKS_S: Final = 0.02
 #: Batched rows of so many epochs are kept: an epoch that is repeated reads its own.
 KEPT: Final = 2
 TICKS: Final = "ticks"
 ENDED: Final = "ended.json"
 #: Counts of a stream that are of no row's fate.
 NO_VERDICTS: Final = ("read", "batches", "behind_watermark")
-
-
-class Stopped(Exception):
-    """Somebody has asked to stop before this epoch began."""
 
 
 class PipelineStream:
@@ -108,19 +103,11 @@ class PipelineStream:
         self._state.write_text(ENDED, json.dumps({"epoch": self.epoch}))
 
     def stop_between_epochs(self) -> None:
-        """Stop while nothing runs: interrupted, Spark 4.3 can overflow its stack on its way out, and print it."""
+        """Stop when the epoch at hand is done; what is open stays, and the next start goes on from there."""
         self.stop.set()
         if self._other is not None:
             self._other.stop()
-        query, pause = self.following.query, threading.Event()
-        while query is not None and query.isActive:
-            if not query.status["isTriggerActive"]:
-                query.stop()
-            pause.wait(BETWEEN_CHECKS_S)
-        # An epoch that began all the same was refused by `_each`, and will be run at the next start.
-        failed = query.exception() if query is not None else None
-        if failed is not None and Stopped.__name__ not in str(failed):
-            self.following.wait()
+        self.following.stop_between_epochs()
 
     @property
     def has_ended(self) -> bool:
