@@ -1,5 +1,4 @@
 import asyncio
-import inspect
 import json
 import sys
 from collections.abc import Mapping
@@ -103,7 +102,6 @@ def test_a_plugin_needs_nothing_but_send() -> None:
     sink = open_sink(f"{HERE}:Plugin", {"site": "north"})
     assert sink.most == 1
     assert sink.send([parcel("p")]) is None
-    assert not inspect.iscoroutinefunction(sink.send)
     asyncio.run(sink.close())
 
 
@@ -111,7 +109,6 @@ def test_a_plugin_may_be_async_take_several_and_close() -> None:
     plugin = AsyncPlugin()
     sink: Any = PluginSink(plugin)
     assert sink.most == 7
-    assert inspect.iscoroutinefunction(sink.send)
 
     async def using() -> None:
         assert await sink.send([parcel()]) is None

@@ -2,7 +2,7 @@
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from batchline.core.consignment import Consignment
@@ -17,13 +17,12 @@ class PluginSink(Sink):
 
     def __init__(self, plugin: Any):
         self.most = _most(plugin)
-        # As it is: whether it is async decides how it is called.
-        self.send = plugin.send  # type: ignore[method-assign]
-        self._close = getattr(plugin, "close", None)
+        self._plugin, self._close = plugin, getattr(plugin, "close", None)
 
-    def send(self, parcels: Sequence[Consignment]) -> Answer:
-        """Deliver parcels, as the plugin does."""
-        raise NotImplementedError  # each has its own
+    def send(self, parcels: Sequence[Consignment]) -> Awaitable[Answer] | Answer:
+        """Deliver parcels, as the plugin does: what it makes in a thread, if it is async, is awaited in the loop."""
+        answer: Awaitable[Answer] | Answer = self._plugin.send(parcels)
+        return answer
 
     async def close(self) -> None:
         """Let the plugin let go of what is open, if it has a word for that."""
