@@ -1,7 +1,7 @@
 """A backfill: many measurements through Spark into parcels on a store, and four workers that share a capacity.
 
-    python examples/backfill.py --measurements 100000000 --store postgresql://user@host/name
-    python examples/backfill.py --measurements 200000          # on SQLite, in a minute
+    python -m examples.backfill --measurements 100000000 --store postgresql://user@host/name
+    python -m examples.backfill --measurements 200000          # on SQLite, in a minute
 
 It makes the measurements (the same for the same number), starts the workers, runs the pipeline, and tells how long each
 part took and what each worker has delivered. Killed, and started again with the same arguments, it goes on.
