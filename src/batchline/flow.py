@@ -14,12 +14,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from batchline.core.consignment import Consignment
+from batchline.core.moment import span_us
 from batchline.core.on_complete import OnComplete
 from batchline.core.pipeline import Pipeline
 from batchline.core.watch import Watch, unwatched
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from batchline.spark.pipeline_stream import PipelineStream
-    from batchline.spark.publishing import Opening
+    from batchline.spark.publishing import Due, Opening
 
 __all__ = ["Running", "Summary", "run_once", "stream_of", "worker_of"]
 
@@ -90,7 +90,7 @@ def _batch_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch) -> tupl
     """Files, as one batch: batched into files, packed, and published as one fanout."""
     from batchline.spark import pack_parcels
     from batchline.spark.progress import watched
-    from batchline.spark.publishing import Due, publish_frame
+    from batchline.spark.publishing import publish_frame
     from batchline.spark.running import run_batch
 
     path, rules, publication = Path(pipeline.source.directory), pipeline.batch, pipeline.publish
@@ -104,12 +104,11 @@ def _batch_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch) -> tupl
     size = "size" if "size" in batched.columns else None
     parcels = pack_parcels(batched, pipeline.pack, size=size, lanes=publication.lanes)
     labels = _labels(pipeline, run)
-    due = Due(publication.at, publication.delay // timedelta(microseconds=1))
     fanout = f"{pipeline.name}-{run}"
     with watched(spark, watch, ["packing", "publishing"]):
         fields = _fields(pipeline, batched.columns)
         published = publish_frame(
-            parcels, publication.store, publication.topic, fanout, due, _opening(pipeline, labels), fields
+            parcels, publication.store, publication.topic, fanout, _due(pipeline), _opening(pipeline, labels), fields
         )
     return _summary_of(figures, published.parcels, published.measurements, published.oversize), labels
 
@@ -235,7 +234,7 @@ def stream_of(pipeline: Pipeline, spark: "SparkSession") -> "PipelineStream":
     """The stream of a pipeline's source, through batches and parcels onto the timeline; not started."""
     from batchline.spark.pipeline_source import pipeline_source
     from batchline.spark.pipeline_stream import PipelineStream
-    from batchline.spark.publishing import Due, Publishing
+    from batchline.spark.publishing import Publishing
 
     publication, out = pipeline.publish, Path(pipeline.out)
     checkpoint = str(out / ".checkpoint")
@@ -246,7 +245,7 @@ def stream_of(pipeline: Pipeline, spark: "SparkSession") -> "PipelineStream":
         pipeline.name,
         f"{checkpoint}/batchline",
         period=publication.period,
-        due=Due(publication.at, publication.delay // timedelta(microseconds=1)),
+        due=_due(pipeline),
         opening=_opening(pipeline, _labels(pipeline, STREAM)),
         fields=_fields(pipeline, [*source.columns.names, "batch_id"]),
     )
@@ -260,6 +259,12 @@ def stream_of(pipeline: Pipeline, spark: "SparkSession") -> "PipelineStream":
         lanes=publication.lanes,
         linger=publication.linger,
     )
+
+
+def _due(pipeline: Pipeline) -> "Due":
+    from batchline.spark.publishing import Due
+
+    return Due(pipeline.publish.at, span_us(pipeline.publish.delay))
 
 
 def _opening(pipeline: Pipeline, labels: dict[str, str]) -> "Opening":

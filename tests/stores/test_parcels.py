@@ -24,15 +24,6 @@ answered = pytest.mark.parametrize("answered", [True, False], ids=["after the co
 
 
 @pytest.fixture
-def proxy(server_database: str) -> Iterator[CuttingProxy]:
-    address = urlsplit(server_database)
-    assert address.hostname
-    assert address.port
-    with CuttingProxy(address.hostname, address.port) as proxy:
-        yield proxy
-
-
-@pytest.fixture
 def publication(server_database: str) -> Iterator[Publication]:
     with open_store(server_database) as store:
         yield Publication(store, HandClock(), topic="parcels")

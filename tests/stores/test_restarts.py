@@ -184,15 +184,6 @@ def test_a_server_that_never_was_there_is_not_waited_for(scheme: str) -> None:
 
 
 @pytest.fixture
-def proxy(server_database: str) -> Iterator[CuttingProxy]:
-    address = urlsplit(server_database)
-    assert address.hostname
-    assert address.port
-    with CuttingProxy(address.hostname, address.port) as proxy:
-        yield proxy
-
-
-@pytest.fixture
 def far(proxy: CuttingProxy, server_database: str) -> Iterator[Tracker]:
     """A tracker on the database behind the proxy."""
     address = urlsplit(server_database)

@@ -186,7 +186,7 @@ def steps() -> Iterator[Any]:
             if step not in tasks:
                 tasks[step] = progress.add_task(step, total=None)
             # A step that cannot say how far it is shows that it moves.
-            progress.update(tasks[step], completed=done, total=total if done or total > 1 else None)
+            progress.update(tasks[step], completed=done, total=total if total and (done or total > 1) else None)
 
         yield watch
 
