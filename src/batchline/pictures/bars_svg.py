@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from batchline.pictures.bars import Bars, Histogram
-from batchline.pictures.elements import element, fitted, lines, text_width, words
+from batchline.pictures.elements import drawing, element, fitted, lines, text_width, words
 from batchline.pictures.palette import SERIES_STYLE, type_class
 from batchline.pictures.series import number_text, round_step
 
@@ -49,19 +49,15 @@ def histogram_svg(chart: Histogram, colour: int = 0) -> str:
 
 
 def _svg(title: str, unit: str, height: float, left: float, drawn: list[str]) -> str:
-    return element(
-        "svg",
-        element("style", SERIES_STYLE),
-        element("rect", class_="paper", width=WIDTH, height=height),
+    label = f"{title}: {unit}"
+    return drawing(
+        "series",
+        SERIES_STYLE,
+        WIDTH,
+        height,
+        label,
         element("text", words(unit), class_="quiet", x=left, y=14),
         *drawn,
-        xmlns="http://www.w3.org/2000/svg",
-        class_="series",
-        viewBox=f"0 0 {WIDTH} {height}",
-        width=WIDTH,
-        height=height,
-        role="img",
-        aria_label=f"{title}: {unit}",
     )
 
 

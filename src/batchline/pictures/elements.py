@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 from batchline.pictures.captions import printable
 
-__all__ = ["element", "fitted", "lines", "text_width", "words"]
+__all__ = ["drawing", "element", "fitted", "lines", "text_width", "words"]
 
 #: The mean width of a character, in parts of the font's size; a little more than most fonts have.
 LETTER = 0.55
@@ -17,6 +17,23 @@ def element(name: str, *children: str, **attributes: float | str) -> str:
     """An element around children that are markup already; `class_` is class, `stroke_width` stroke-width."""
     written = "".join(f' {_attribute(key)}="{_value(value)}"' for key, value in attributes.items())
     return f"<{name}{written}>{''.join(children)}</{name}>" if children else f"<{name}{written}/>"
+
+
+def drawing(look: str, style: str, width: float, height: float, label: str, *children: str) -> str:
+    """A picture of its own, on paper: by `look` its style finds it, and `label` is for who cannot see it."""
+    return element(
+        "svg",
+        element("style", style),
+        element("rect", class_="paper", width=width, height=height),
+        *children,
+        xmlns="http://www.w3.org/2000/svg",
+        class_=look,
+        viewBox=f"0 0 {width} {height:.0f}",
+        width=width,
+        height=height,
+        role="img",
+        aria_label=label,
+    )
 
 
 def words(text: str) -> str:

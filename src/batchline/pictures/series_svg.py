@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from batchline.pictures.axis import SECOND, elapsed_text, tick_step, ticks
-from batchline.pictures.elements import element, fitted, lines, text_width, words
+from batchline.pictures.elements import drawing, element, fitted, lines, text_width, words
 from batchline.pictures.palette import SERIES_STYLE, type_class
 from batchline.pictures.series import Chart, Curve, binned, few, mean, number_text, round_step
 
@@ -27,10 +27,13 @@ def chart_svg(chart: Chart) -> str:
     legend = _legend(curves)
     height = TOP + PLOT_HEIGHT + AXIS_HEIGHT + LEGEND_LINE * len(legend) + 8
     scale = chart.top * HEADROOM
-    return element(
-        "svg",
-        element("style", SERIES_STYLE),
-        element("rect", class_="paper", width=WIDTH, height=height),
+    label = f"{chart.title}: {chart.unit}, at most {number_text(chart.top)}"
+    return drawing(
+        "series",
+        SERIES_STYLE,
+        WIDTH,
+        height,
+        label,
         element("text", words(chart.unit), class_="quiet", x=LEFT, y=14),
         *_stretches(chart),
         *_grid(chart, scale),
@@ -42,13 +45,6 @@ def chart_svg(chart: Chart) -> str:
             element("g", line, transform=f"translate(0 {TOP + PLOT_HEIGHT + AXIS_HEIGHT + LEGEND_LINE * place})")
             for place, line in enumerate(legend)
         ),
-        xmlns="http://www.w3.org/2000/svg",
-        class_="series",
-        viewBox=f"0 0 {WIDTH} {height}",
-        width=WIDTH,
-        height=height,
-        role="img",
-        aria_label=f"{chart.title}: {chart.unit}, at most {number_text(chart.top)}",
     )
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from batchline.pictures.axis import day_text, duration_text
 from batchline.pictures.captions import NO_MESSAGES, counts_text, hidden_text, names_of, received_text, stretch_text
-from batchline.pictures.elements import element, fitted, text_width, words
+from batchline.pictures.elements import drawing, element, fitted, text_width, words
 from batchline.pictures.palette import STYLE, type_class
 from batchline.pictures.strips import Strip, strips_of
 from batchline.pictures.svg_strip import LEFT, PLOT, WIDTH, Block, Look, strip_block
@@ -36,18 +36,14 @@ def svg(picture: WindowsPicture) -> str:
         blocks += _strips(strips, look)
         blocks += _legend(picture, look)
     height = sum(block[1] for block in blocks) + 2 * MARGIN
-    return element(
-        "svg",
-        element("style", STYLE),
-        element("rect", class_="paper", width=WIDTH, height=height),
+    label = f"{picture.key}: {counts_text(picture)}"
+    return drawing(
+        "windows",
+        STYLE,
+        WIDTH,
+        height,
+        label,
         *_stacked(blocks),
-        xmlns="http://www.w3.org/2000/svg",
-        class_="windows",
-        viewBox=f"0 0 {WIDTH} {height:.0f}",
-        width=WIDTH,
-        height=height,
-        role="img",
-        aria_label=f"{picture.key}: {counts_text(picture)}",
     )
 
 
