@@ -43,6 +43,17 @@
     │   │   └── SinkClosed            nor any other: nobody reads what this sink writes, so the worker stops
     │   ├── RefusedParcel         never: the receiver does not want it, whenever it is sent
     │   └── PartlyDelivered       some of its measurements; the others are refused, or sent again
+    ├── ServiceRefused        a request that the service refused; nothing was changed
+    │   ├── Unauthorized          no token, or none that counts
+    │   ├── Forbidden             a token without the right to this
+    │   ├── UnknownRoute          there is nothing under this address
+    │   ├── WrongMethod           there is, but not to be asked in this way
+    │   ├── WrongContent          a request that is not what it should be: no JSON, an unknown field
+    │   ├── WrongMedia            a request with another content type than JSON
+    │   ├── TooLarge              a request with more than it may have: bytes, messages, items
+    │   ├── TooSlow               a request that took too long to arrive
+    │   ├── Overloaded            there is too much to do: try again later
+    │   └── ServiceUnavailable    told by the client: the service could not be reached
     ├── DeadlinePassed        what an operation died of that could not be sent in time
     ├── Throttled             raised by a callback: the receiver wants us to slow down
     ├── ImproperOrder         provision, start and stop, in another order than that
@@ -74,6 +85,7 @@ __all__ = [
     "FanoutExpired",
     "FanoutRefused",
     "FanoutSealed",
+    "Forbidden",
     "ForeignGroup",
     "ForeignMessage",
     "ImproperOrder",
@@ -96,26 +108,36 @@ __all__ = [
     "MalformedLease",
     "MissingExtra",
     "OperationRefused",
+    "Overloaded",
     "PartlyDelivered",
     "RefusedMessage",
     "RefusedParcel",
     "ResourceMismatch",
     "SchemaMismatch",
+    "ServiceRefused",
+    "ServiceUnavailable",
     "SinkClosed",
     "StoreError",
     "StoreUnavailable",
     "Throttled",
     "TooExpensive",
+    "TooLarge",
     "TooManyAttempts",
+    "TooSlow",
     "TopicDeleted",
     "TopicExists",
     "TopicRefused",
+    "Unauthorized",
     "Undelivered",
     "UnknownFanout",
     "UnknownGroup",
     "UnknownItem",
     "UnknownMessage",
+    "UnknownRoute",
     "UnknownTopic",
+    "WrongContent",
+    "WrongMedia",
+    "WrongMethod",
     "check_choice",
     "did_you_mean",
     "shown",
@@ -310,6 +332,50 @@ class PartlyDelivered(DeliveryError):
             if some
         ]
         super().__init__(f"delivered in part: {'; '.join(parts)}")
+
+
+class ServiceRefused(BatchlineError):
+    """The service refused a request; nothing was changed."""
+
+
+class Unauthorized(ServiceRefused):
+    """There is no token in the request, or none that counts; send one that was created for you."""
+
+
+class Forbidden(ServiceRefused):
+    """The token has no right to this."""
+
+
+class UnknownRoute(ServiceRefused):
+    """There is nothing under this address."""
+
+
+class WrongMethod(ServiceRefused):
+    """What is under this address is asked in another way."""
+
+
+class WrongContent(ServiceRefused):
+    """The request is not what it should be."""
+
+
+class WrongMedia(ServiceRefused):
+    """The request has another content type than what is asked for."""
+
+
+class TooLarge(ServiceRefused):
+    """The request has more than it may have; send several."""
+
+
+class TooSlow(ServiceRefused):
+    """The request took too long to arrive."""
+
+
+class Overloaded(ServiceRefused):
+    """There is too much to do; try again later."""
+
+
+class ServiceUnavailable(ServiceRefused):
+    """The service could not be reached; what was asked may have been done, and can be repeated."""
 
 
 class DeadlinePassed(BatchlineError):
