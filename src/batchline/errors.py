@@ -43,17 +43,6 @@
     │   │   └── SinkClosed            nor any other: nobody reads what this sink writes, so the worker stops
     │   ├── RefusedParcel         never: the receiver does not want it, whenever it is sent
     │   └── PartlyDelivered       some of its measurements; the others are refused, or sent again
-    ├── ServiceRefused        a request that the service refused; nothing was changed
-    │   ├── Unauthorized          no token, or none that counts
-    │   ├── Forbidden             a token without the right to this
-    │   ├── UnknownRoute          there is nothing under this address
-    │   ├── WrongMethod           there is, but not to be asked in this way
-    │   ├── WrongContent          a request that is not what it should be: no JSON, an unknown field
-    │   ├── WrongMedia            a request with another content type than JSON
-    │   ├── TooLarge              a request with more than it may have: bytes, messages, items
-    │   ├── TooSlow               a request that took too long to arrive
-    │   ├── Overloaded            there is too much to do: try again later
-    │   └── ServiceUnavailable    told by the client: the service could not be reached
     ├── DeadlinePassed        what an operation died of that could not be sent in time
     ├── Throttled             raised by a callback: the receiver wants us to slow down
     ├── ImproperOrder         provision, start and stop, in another order than that
@@ -63,6 +52,18 @@
     │   ├── StoreUnavailable      it does not answer; the call can be repeated, unless an estimate counts
     │   ├── LandingUnavailable    a landing that cannot be written: full, in use; nothing has landed, try again
     │   └── SchemaMismatch        its tables are of another version than this program's
+    ├── ServiceRefused        the service does not do what was asked, or is not there; nothing was changed
+    │   ├── Unauthorized          no token, or one that is not valid: unknown, wrong, expired and revoked are told alike
+    │   ├── Forbidden             a valid token without the right to do this
+    │   ├── UnknownToken          there is none of this id
+    │   ├── UnknownRoute          there is nothing under this address
+    │   ├── WrongMethod           there is, but it is asked in another way
+    │   ├── WrongContent          a request that is not what it should be: no JSON, an unknown field
+    │   ├── WrongMedia            a request with another content type than what is asked for
+    │   ├── TooSlow               a request that took too long to arrive
+    │   ├── TooLarge              more than one request may hold: divide it
+    │   ├── Overloaded            there is too much to do now; try later, `retry_after` if it is said
+    │   └── ServiceUnavailable    it could not be reached; the call can be repeated
     └── MissingExtra          a part that is not installed
 
 A message says what was expected and what came.
@@ -134,6 +135,7 @@ __all__ = [
     "UnknownItem",
     "UnknownMessage",
     "UnknownRoute",
+    "UnknownToken",
     "UnknownTopic",
     "WrongContent",
     "WrongMedia",
@@ -334,50 +336,6 @@ class PartlyDelivered(DeliveryError):
         super().__init__(f"delivered in part: {'; '.join(parts)}")
 
 
-class ServiceRefused(BatchlineError):
-    """The service refused a request; nothing was changed."""
-
-
-class Unauthorized(ServiceRefused):
-    """There is no token in the request, or none that counts; send one that was created for you."""
-
-
-class Forbidden(ServiceRefused):
-    """The token has no right to this."""
-
-
-class UnknownRoute(ServiceRefused):
-    """There is nothing under this address."""
-
-
-class WrongMethod(ServiceRefused):
-    """What is under this address is asked in another way."""
-
-
-class WrongContent(ServiceRefused):
-    """The request is not what it should be."""
-
-
-class WrongMedia(ServiceRefused):
-    """The request has another content type than what is asked for."""
-
-
-class TooLarge(ServiceRefused):
-    """The request has more than it may have; send several."""
-
-
-class TooSlow(ServiceRefused):
-    """The request took too long to arrive."""
-
-
-class Overloaded(ServiceRefused):
-    """There is too much to do; try again later."""
-
-
-class ServiceUnavailable(ServiceRefused):
-    """The service could not be reached; what was asked may have been done, and can be repeated."""
-
-
 class DeadlinePassed(BatchlineError):
     """The operation could not be sent before its deadline."""
 
@@ -419,6 +377,61 @@ class LandingUnavailable(StoreError):
 
 class SchemaMismatch(StoreError):
     """The store's tables are of another version than this program's."""
+
+
+class ServiceRefused(BatchlineError):
+    """The service does not do what was asked; nothing was changed."""
+
+
+class Unauthorized(ServiceRefused):
+    """There is no token, or one that is not valid; get one by `batchline token create`."""
+
+
+class Forbidden(ServiceRefused):
+    """The token has no right to do this; nothing was changed."""
+
+
+class UnknownToken(ServiceRefused):
+    """There is no token of this id."""
+
+
+class UnknownRoute(ServiceRefused):
+    """There is nothing under this address."""
+
+
+class WrongMethod(ServiceRefused):
+    """What is under this address is asked in another way."""
+
+
+class WrongContent(ServiceRefused):
+    """The request is not what it should be."""
+
+
+class WrongMedia(ServiceRefused):
+    """The request has another content type than what is asked for."""
+
+
+class TooSlow(ServiceRefused):
+    """The request took too long to arrive."""
+
+
+class TooLarge(ServiceRefused):
+    """A request holds more than one may; divide it."""
+
+
+class Overloaded(ServiceRefused):
+    """The service has too much to do now; try later."""
+
+    def __init__(
+        self, message: str = "there is too much to do now: try later", *, retry_after: timedelta | None = None
+    ):
+        super().__init__(message)
+        #: How long to wait before, if it is said.
+        self.retry_after = retry_after
+
+
+class ServiceUnavailable(ServiceRefused):
+    """The service could not be reached; the call can be repeated without harm."""
 
 
 class MissingExtra(BatchlineError):

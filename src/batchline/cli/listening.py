@@ -93,8 +93,8 @@ async def serve_app(
         log_level="error",
         lifespan="off",
         timeout_graceful_shutdown=GRACE_S,
-        ssl_certfile=tls and tls.certificate,
-        ssl_keyfile=tls and tls.key,
+        ssl_certfile=tls.certificate if tls else None,
+        ssl_keyfile=tls.key if tls else None,
     )
     await _serve(_Server(config), listener, look, stop)
 

@@ -3,7 +3,7 @@
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -82,9 +82,8 @@ class App:
 
     async def _done(self, operation: Operation, call: Call[Any]) -> Answer:
         if inspect.iscoroutinefunction(operation.handler):
-            answer: Answer = await operation.handler(call)
-            return answer
-        return await self._parts.in_thread(operation.handler, call)
+            return cast("Answer", await operation.handler(call))
+        return cast("Answer", await self._parts.in_thread(operation.handler, call))
 
     async def caller_of(self, request: Request) -> Caller:
         """Who asks; Unauthorized if that cannot be told."""
@@ -98,7 +97,7 @@ class App:
         if kind.lower() != "bearer" or not text.strip():
             raise Unauthorized("expected a token: Authorization: Bearer bl_…")
         found = self._tokens.remembered(text.strip())
-        return found or await self._parts.in_thread(self._tokens.check, text.strip())
+        return await self._parts.in_thread(self._tokens.check, text.strip()) if found is None else found
 
     def _problem(self, request: Request, error: BatchlineError) -> Response:
         problem = problem_of(error)

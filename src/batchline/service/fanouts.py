@@ -151,7 +151,6 @@ def fail_items(call: Call[FailForm]) -> AckAnswer:
     return ack_answer(call.parts.tracker.fail(_items(call.form), call.form.reason, call_id=call.form.call_id))
 
 
-
 def _items(form: AckForm) -> list[Item] | dict[str, int]:
     if form.items and form.masks:
         raise InvalidInput("expected items or masks, got both")

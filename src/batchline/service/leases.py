@@ -6,6 +6,7 @@ from batchline.core.message import Lease, read_lease
 from batchline.errors import Forbidden, TopicDeleted, UnknownTopic
 from batchline.service.messages import MESSAGES
 from batchline.service.operation import Call, Operation
+from batchline.service.topics import TOPIC
 from batchline.wire.form import Form, ms_of_at, ms_text, read_span
 from batchline.wire.messages import (
     ExtendForm,
@@ -78,9 +79,7 @@ def extend_leases(call: Call[ExtendForm]) -> Outcomes:
 def release_leases(call: Call[ReleaseForm]) -> Outcomes:
     """Give messages back, to be offered again at a moment, or at once."""
     at = None if call.form.at is None else ms_of_at("the moment of a release", call.form.at)
-    return outcomes_form(
-        call.parts.timeline.release(leases_of(call, call.form.leases), at, reason=call.form.reason)
-    )
+    return outcomes_form(call.parts.timeline.release(leases_of(call, call.form.leases), at, reason=call.form.reason))
 
 
 def finish_leases(call: Call[LeasesForm]) -> Outcomes:
@@ -129,8 +128,6 @@ OPERATIONS: Final = (
     Operation("POST", f"{MESSAGES}/release", "consume", release_leases, ReleaseForm, Outcomes, refusals=CHANGED),
     Operation("POST", f"{MESSAGES}/done", "consume", finish_leases, LeasesForm, Outcomes, refusals=CHANGED),
     Operation("GET", "/v1/leases", "consume", my_leases, HeldQuery, LeasedMessages, refusals=(UnknownTopic,)),
-    Operation(
-        "GET", "/v1/topics/{topic}/upcoming", "consume", list_upcoming, UpcomingQuery, UpcomingMessages, refusals=CHANGED
-    ),
-    Operation("GET", "/v1/topics/{topic}/next-due", "consume", next_due, NextDueQuery, NextDue, refusals=CHANGED),
+    Operation("GET", f"{TOPIC}/upcoming", "consume", list_upcoming, UpcomingQuery, UpcomingMessages, refusals=CHANGED),
+    Operation("GET", f"{TOPIC}/next-due", "consume", next_due, NextDueQuery, NextDue, refusals=CHANGED),
 )

@@ -7,7 +7,6 @@ from typing import Any, Final
 import msgspec
 
 from batchline import errors
-from batchline.errors import BatchlineError
 from batchline.service.operation import NoForm, Operation
 from batchline.wire.form import Form
 from batchline.wire.problems import PROBLEM_JSON, ProblemForm, status_of
@@ -27,7 +26,7 @@ TITLE: Final = "Batchline"
 def openapi_document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     """The document of some operations."""
     forms = {form for one in operations for form in (one.form, one.answer) if form not in (None, NoForm)}
-    schemas, components = msgspec.json.schema_components([ProblemForm, *sorted(forms, key=str)], ref_template=REFERENCE)
+    _, components = msgspec.json.schema_components([ProblemForm, *sorted(forms, key=str)], ref_template=REFERENCE)
     queries = {one.form.__name__ for one in operations if not one.has_body}
     paths: dict[str, dict[str, Any]] = {}
     for one in operations:
@@ -77,7 +76,8 @@ def _query(one: Operation, components: dict[str, Any]) -> Iterable[dict[str, Any
 def _responses(one: Operation) -> dict[str, Any]:
     status = one.status if one.answer is not None or one.media != JSON else 204
     content = {one.media: {"schema": _reference(one.answer) if one.answer else {"type": "string"}}}
-    answers: dict[str, Any] = {str(status): {"description": one.summary} | ({} if status == 204 else {"content": content})}
+    body = {} if status == HTTPStatus.NO_CONTENT else {"content": content}
+    answers: dict[str, Any] = {str(status): {"description": one.summary} | body}
     for refusal in sorted(_refusals(one)):
         answers[str(refusal)] = {
             "description": HTTPStatus(refusal).phrase,
@@ -87,7 +87,7 @@ def _responses(one: Operation) -> dict[str, Any]:
 
 
 def _refusals(one: Operation) -> set[int]:
-    kinds: list[type[BatchlineError]] = [*ALWAYS, *one.refusals]
+    kinds: list[type[errors.BatchlineError]] = [*ALWAYS, *one.refusals]
     kinds += WITH_TOKEN if one.right != "none" else ()
     kinds += WITH_BODY if one.has_body or one.reads else ()
     return {status_of(kind("")) for kind in kinds}

@@ -14,7 +14,7 @@ from batchline.wire.form import Form
 
 __all__ = ["Answer", "Call", "NoForm", "Operation", "Right"]
 
-F = TypeVar("F", bound=Form)
+F = TypeVar("F", bound=Form, covariant=True)
 #: A form; or, of what is no JSON, the response itself; nothing for 204.
 Answer = Form | Response | None
 #: What a token must be for: nothing (no token is asked for), reading, producing, consuming, finishing items, all.

@@ -44,9 +44,7 @@ class Service:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="service")
         self.parts = Parts(store, Tracker(store, clock=clock), timeline, self._threads, estimates)
         operations = (*OPERATIONS, *documents_of(OPERATIONS))
-        self.app = App(
-            self.parts, operations, Tokens(store, clock), most_under_way=most_under_way, any_host=any_host
-        )
+        self.app = App(self.parts, operations, Tokens(store, clock), most_under_way=most_under_way, any_host=any_host)
         #: Its name among the brokers.
         self.name = f"{socket.gethostname()}-{os.getpid()}"
         self.background = Services(store, beat=Beat(timeline, self.name), clock=clock)

@@ -25,7 +25,7 @@ from batchline.wire.topics import (
     topic_form,
 )
 
-__all__ = ["OPERATIONS"]
+__all__ = ["OPERATIONS", "TOPIC"]
 
 
 class RangeQuery(Form, rename={"from_": "from"}):
@@ -127,9 +127,7 @@ CHANGED: Final = (UnknownTopic, TopicDeleted)
 
 OPERATIONS: Final = (
     Operation("GET", "/v1/topics", "read", list_topics, answer=Topics),
-    Operation(
-        "POST", "/v1/topics", "admin", create_topic, NewTopicForm, TopicForm, 201, (TopicExists, TopicDeleted)
-    ),
+    Operation("POST", "/v1/topics", "admin", create_topic, NewTopicForm, TopicForm, 201, (TopicExists, TopicDeleted)),
     Operation("GET", TOPIC, "read", read_topic, answer=TopicForm, refusals=(UnknownTopic,)),
     Operation("PATCH", TOPIC, "admin", update_topic, TopicRulesForm, TopicForm, refusals=CHANGED),
     Operation("DELETE", TOPIC, "admin", delete_topic, refusals=CHANGED),

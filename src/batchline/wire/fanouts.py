@@ -257,9 +257,7 @@ def groups_form(groups: list[ItemGroup]) -> Groups:
 
 def seal_answer(outcome: SealOutcome) -> SealAnswer:
     """What a seal did, as it is answered."""
-    return SealAnswer(
-        outcome.fanout, outcome.completed, list(outcome.parents_completed), list(outcome.parents_failed)
-    )
+    return SealAnswer(outcome.fanout, outcome.completed, list(outcome.parents_completed), list(outcome.parents_failed))
 
 
 def failed_form(items: list[FailedItem]) -> FailedItems:

@@ -11,7 +11,18 @@ from batchline.core.message import check_at, ms_of
 from batchline.core.moment import span_of, span_text
 from batchline.errors import InvalidMessage, InvalidRules
 
-__all__ = ["MOST_AT_ONCE", "At", "Form", "body_of", "moment_text", "ms_of_at", "ms_text", "read_span", "span_text", "text_body"]
+__all__ = [
+    "MOST_AT_ONCE",
+    "At",
+    "Form",
+    "body_of",
+    "moment_text",
+    "ms_of_at",
+    "ms_text",
+    "read_span",
+    "span_text",
+    "text_body",
+]
 
 #: Messages, leases or item ids that one call may name.
 MOST_AT_ONCE: Final = 10_000

@@ -15,7 +15,7 @@ from batchline.core.message import (
     Upcoming,
     lease_text,
 )
-from batchline.wire.form import MOST_AT_ONCE, At, Form, body_of, ms_of_at, ms_text, moment_text, text_body
+from batchline.wire.form import MOST_AT_ONCE, At, Form, body_of, moment_text, ms_of_at, ms_text, text_body
 
 __all__ = [
     "AttemptForm",

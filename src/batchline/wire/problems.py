@@ -17,6 +17,7 @@ STATUSES: Final[tuple[tuple[type[BatchlineError], int], ...]] = (
     (errors.Unauthorized, 401),
     (errors.Forbidden, 403),
     (errors.UnknownRoute, 404),
+    (errors.UnknownToken, 404),
     (errors.WrongMethod, 405),
     (errors.TooSlow, 408),
     (errors.TooLarge, 413),
@@ -70,5 +71,6 @@ def problem_of(error: BatchlineError) -> ProblemForm:
 def error_of(type_: str, detail: str) -> BatchlineError:
     """The error that a problem tells of; one that this program does not know is ServiceRefused."""
     kind = getattr(errors, type_.removeprefix(TYPES), None)
-    known = isinstance(kind, type) and issubclass(kind, BatchlineError)
-    return kind(detail) if known else ServiceRefused(detail)
+    if isinstance(kind, type) and issubclass(kind, BatchlineError):
+        return kind(detail)
+    return ServiceRefused(detail)

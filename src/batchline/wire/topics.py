@@ -40,9 +40,9 @@ class TopicRulesForm(Form):
     max_ahead: str | UnsetType = UNSET
     lease: str | UnsetType = UNSET
     longest_lease: str | UnsetType = UNSET
-    max_attempts: int | None | UnsetType = UNSET
-    dead_letter: str | None | UnsetType = UNSET
-    rate_limit: float | None | UnsetType = UNSET
+    max_attempts: int | UnsetType | None = UNSET
+    dead_letter: str | UnsetType | None = UNSET
+    rate_limit: float | UnsetType | None = UNSET
 
 
 class NewTopicForm(TopicRulesForm, kw_only=True):
