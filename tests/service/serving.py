@@ -22,6 +22,7 @@ def serving_app(app: Any) -> Iterator[str]:
     """The address of an application that is served until the end."""
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1))
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])))
         thread.start()
         try:
