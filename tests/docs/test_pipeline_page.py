@@ -48,7 +48,7 @@ def files() -> list[Any]:
     return [
         pytest.param(block, id=page.stem)
         for page in [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
-        for block in re.findall(r"^```toml\n(name = .*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+        for block in re.findall(r"^```toml(?: title=.*?)?\n(name = .*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
     ]
 
 
