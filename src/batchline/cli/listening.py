@@ -53,6 +53,7 @@ def serve_measurements(
         host, port = listener.getsockname()[:2]
         tell(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}/v1/measurements")
         asyncio.run(_serve(_Server(config), listener, lambda: look(_counted(group)), stop))
+    look(_counted(group))
     return {"landed": group.landed, "malformed": group.malformed, "files": group.files}
 
 
