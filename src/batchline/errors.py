@@ -56,6 +56,11 @@
     │   ├── Unauthorized          no token, or one that is not valid: unknown, wrong, expired and revoked are told alike
     │   ├── Forbidden             a valid token without the right to do this
     │   ├── UnknownToken          there is none of this id
+    │   ├── UnknownRoute          there is nothing under this address
+    │   ├── WrongMethod           there is, but it is asked in another way
+    │   ├── WrongContent          a request that is not what it should be: no JSON, an unknown field
+    │   ├── WrongMedia            a request with another content type than what is asked for
+    │   ├── TooSlow               a request that took too long to arrive
     │   ├── TooLarge              more than one request may hold: divide it
     │   ├── Overloaded            there is too much to do now; try later, `retry_after` if it is said
     │   └── ServiceUnavailable    it could not be reached; the call can be repeated
@@ -119,6 +124,7 @@ __all__ = [
     "TooExpensive",
     "TooLarge",
     "TooManyAttempts",
+    "TooSlow",
     "TopicDeleted",
     "TopicExists",
     "TopicRefused",
@@ -128,8 +134,12 @@ __all__ = [
     "UnknownGroup",
     "UnknownItem",
     "UnknownMessage",
+    "UnknownRoute",
     "UnknownToken",
     "UnknownTopic",
+    "WrongContent",
+    "WrongMedia",
+    "WrongMethod",
     "check_choice",
     "did_you_mean",
     "shown",
@@ -383,6 +393,26 @@ class Forbidden(ServiceRefused):
 
 class UnknownToken(ServiceRefused):
     """There is no token of this id."""
+
+
+class UnknownRoute(ServiceRefused):
+    """There is nothing under this address."""
+
+
+class WrongMethod(ServiceRefused):
+    """What is under this address is asked in another way."""
+
+
+class WrongContent(ServiceRefused):
+    """The request is not what it should be."""
+
+
+class WrongMedia(ServiceRefused):
+    """The request has another content type than what is asked for."""
+
+
+class TooSlow(ServiceRefused):
+    """The request took too long to arrive."""
 
 
 class TooLarge(ServiceRefused):

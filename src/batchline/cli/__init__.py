@@ -18,6 +18,7 @@ from batchline.cli import (
     run,
     sample,
     screen,
+    serve,
     simulate,
     tidy,
     token,
@@ -50,6 +51,7 @@ def _version(version: bool = typer.Option(False, "--version", help="Show the ver
 
 app.command("run", rich_help_panel=PATH)(run.run)
 app.command("work", rich_help_panel=PATH)(work.work)
+app.command("serve")(serve.serve)
 app.command("sample")(sample.sample)
 app.command("batch")(batch.batch)
 app.command("explain")(explain.explain)
