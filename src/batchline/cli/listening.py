@@ -58,6 +58,7 @@ def serve_measurements(
     with listening(listen, insecure=insecure) as listener:
         tell(f"listening on {address_of(listener)}/v1/measurements")
         asyncio.run(serve_app(measurements_app(group), listener, lambda: look(_counted(group)), stop))
+    look(_counted(group))
     return {"landed": group.landed, "malformed": group.malformed, "files": group.files}
 
 
