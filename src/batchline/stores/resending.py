@@ -1,0 +1,65 @@
+"""Dead letters back onto a topic, on any store: gone from the one and on the other in one transaction."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+
+from batchline.core.consignment import Consignment, Content
+from batchline.core.message import CheckedMessages, Lease
+from batchline.stores.leasing import done_leases, is_active
+from batchline.stores.owning import Creation, create_messages
+from batchline.stores.posting import Posting, post_parcels
+from batchline.stores.rows import Rows
+from batchline.stores.topics import live_topic
+
+__all__ = ["Parcels", "resend_messages", "resend_parcels"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parcels:
+    """Dead parcels of one lane, in order, and what tells when they have arrived."""
+
+    fanout: str
+    #: A name of its own: in it lanes are numbered from 1 on, so that workers take them as they take any other parcels.
+    publication: str
+    leases: Sequence[Lease]
+    parcels: Sequence[Consignment]
+    contents: Sequence[Content]
+
+
+def resend_messages(rows: Rows, creation: Creation, leases: Sequence[Lease], numbers: Iterator[int]) -> list[bool]:
+    """Put dead letters of one owner on a topic; tells of each whether its lease still held, and it is there."""
+    topic, owner = live_topic(rows, creation.topic), rows.producer_group(creation.producer_group)
+    held = [is_active(rows, lease, creation.now_ms) for lease in leases]
+    done_leases(rows, list(compress(leases, held)), creation.now_ms, numbers)
+    wanted = CheckedMessages(*(list(compress(column, held)) for column in creation.messages))
+    # They were allowed once: no limit for producers keeps them away.
+    free = replace(topic, rate_limit=None)
+    outcomes = create_messages(rows, free, owner, replace(creation, messages=wanted), numbers)
+    taken = [outcome.outcome == "conflict" for outcome in outcomes]
+    if any(taken):
+        # Somebody has used the id for something else: better another id than no message.
+        again = CheckedMessages(*(list(compress(column, taken)) for column in wanted))
+        again = again._replace(ids=[""] * len(again.ids))
+        create_messages(rows, free, owner, replace(creation, messages=again), numbers)
+    return held
+
+
+def resend_parcels(
+    rows: Rows, topic: str, producer_group: str, resent: Parcels, now_us: int, numbers: Iterator[int]
+) -> list[bool]:
+    """Publish dead parcels anew, as the next of their lane; tells of each whether its lease still held, and it is."""
+    held = [is_active(rows, lease, now_us // 1_000) for lease in resent.leases]
+    number, lane = live_topic(rows, topic).number, resent.parcels[0].lane
+    rows.insert_lanes(number, resent.publication, [lane])
+    (row,) = rows.hold_lanes(number, resent.publication, [lane])
+    parcels = [
+        replace(parcel, publication=resent.publication, number=row.published + place, item=None, reason="")
+        for place, parcel in enumerate(compress(resent.parcels, held), 1)
+    ]
+    if parcels:
+        contents = list(compress(resent.contents, held))
+        at_ms = [now_us // 1_000] * len(parcels)
+        post_parcels(rows, Posting(topic, producer_group, resent.fanout, parcels, at_ms, now_us, contents), numbers)
+        done_leases(rows, list(compress(resent.leases, held)), now_us // 1_000, numbers)
+    return held
