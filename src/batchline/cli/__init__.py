@@ -1,12 +1,16 @@
 """The command line: `batchline --help`."""
 
 import sys
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from batchline import __version__
 from batchline.cli import (
     batch,
+    bench,
+    config,
     consume,
     demo,
     explain,
@@ -15,6 +19,7 @@ from batchline.cli import (
     load,
     migrate,
     produce,
+    resend,
     run,
     sample,
     screen,
@@ -23,6 +28,7 @@ from batchline.cli import (
     topic,
     work,
 )
+from batchline.cli.configuration import VARIABLE, Configured, configure
 from batchline.errors import BatchlineError
 
 __all__ = ["app", "main"]
@@ -32,6 +38,7 @@ PATH = "The path"
 
 app = typer.Typer(
     name="batchline",
+    cls=Configured,
     help="Deterministic batches of timestamped measurements, each at its moment, and the certainty that all are done.",
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -41,10 +48,24 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: bool = typer.Option(False, "--version", help="Show the version and end.", is_eager=True)) -> None:
+def _begin(
+    context: typer.Context,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            help="What the options of commands are, unless they are given; else batchline.toml here, if there is one.",
+            metavar="FILE",
+            envvar=VARIABLE,
+            show_default=False,
+        ),
+    ] = None,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and end.", is_eager=True)] = False,
+) -> None:
     if version:
         screen.out.print(f"batchline {__version__}", highlight=False)
         raise typer.Exit
+    configure(context, file)
 
 
 app.command("run", rich_help_panel=PATH)(run.run)
@@ -55,12 +76,15 @@ app.command("explain")(explain.explain)
 app.command("demo")(demo.demo)
 app.add_typer(ingest.app, rich_help_panel=PATH)
 app.add_typer(fanout.app)
+app.command("ack")(fanout.ack)
 app.command("migrate")(migrate.migrate)
 app.command("tidy")(tidy.tidy)
 app.command("simulate")(simulate.simulate)
+app.command("bench")(bench.bench)
+app.command("config")(config.config)
 app.add_typer(topic.app, rich_help_panel=TIMELINE)
 for command in (
-    *(produce.put, produce.move, produce.cancel, produce.message, produce.messages),
+    *(produce.put, produce.move, produce.cancel, produce.message, produce.messages, resend.resend),
     *(consume.lease, consume.extend, consume.release, consume.done, consume.leases),
     load.load,
 ):

@@ -56,7 +56,7 @@ def _mqtt(source: Source, landing: Landing, ended: threading.Event) -> None:
     from batchline.sources.mqtt_address import MqttAddress
 
     parse, topics = parser_of(source.format, source.map), topics_of(source.format, source.topics)
-    rules = MqttRules(f"batchline-{landing.series}")
+    rules = MqttRules(source.client_id or f"batchline-{landing.series}", source.linger)
     address = MqttAddress.from_text(source.address)
     MqttIngest(address, topics, parse, landing, rules, now_us=now_us, elapsed=elapsed_seconds, tell=_tell).run(ended)
 
@@ -64,7 +64,7 @@ def _mqtt(source: Source, landing: Landing, ended: threading.Event) -> None:
 def _http(source: Source, landing: Landing, ended: threading.Event) -> None:
     from batchline.cli.listening import serve_measurements
 
-    serve_measurements(landing, source.address, lambda _: None, _tell, insecure=False, stop=ended)
+    serve_measurements(landing, source.address, lambda _: None, _tell, insecure=source.insecure, stop=ended)
 
 
 def _tell(text: str) -> None:

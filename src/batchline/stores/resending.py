@@ -32,17 +32,26 @@ def resend_messages(rows: Rows, creation: Creation, leases: Sequence[Lease], num
     topic, owner = live_topic(rows, creation.topic), rows.producer_group(creation.producer_group)
     held = [is_active(rows, lease, creation.now_ms) for lease in leases]
     done_leases(rows, list(compress(leases, held)), creation.now_ms, numbers)
-    wanted = CheckedMessages(*(list(compress(column, held)) for column in creation.messages))
+    wanted = _chosen(creation.messages, held)
     # They were allowed once: no limit for producers keeps them away.
     free = replace(topic, rate_limit=None)
     outcomes = create_messages(rows, free, owner, replace(creation, messages=wanted), numbers)
     taken = [outcome.outcome == "conflict" for outcome in outcomes]
     if any(taken):
         # Somebody has used the id for something else: better another id than no message.
-        again = CheckedMessages(*(list(compress(column, taken)) for column in wanted))
-        again = again._replace(ids=[""] * len(again.ids))
+        again = _chosen(wanted, taken)._replace(ids=[""] * sum(taken))
         create_messages(rows, free, owner, replace(creation, messages=again), numbers)
     return held
+
+
+def _chosen(messages: CheckedMessages, which: Sequence[bool]) -> CheckedMessages:
+    ids, at_ms, bodies, turns = messages
+    return CheckedMessages(
+        list(compress(ids, which)),
+        list(compress(at_ms, which)),
+        list(compress(bodies, which)),
+        list(compress(turns, which)),
+    )
 
 
 def resend_parcels(
