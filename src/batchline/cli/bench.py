@@ -24,8 +24,14 @@ def bench(
     ] = 10_000,
     for_: Annotated[
         timedelta,
-        typer.Option("--for", help="How long each figure is measured at most.", metavar="SPAN", parser=read_span),
-    ] = "2s",  # type: ignore[assignment]
+        typer.Option(
+            "--for",
+            help="How long each figure is measured at most.",
+            metavar="SPAN",
+            parser=read_span,
+            show_default="2s",
+        ),
+    ] = timedelta(seconds=2),
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
