@@ -146,6 +146,14 @@ def test_what_is_in_force_is_shown_and_who_says_so(batchline: Call, monkeypatch:
     assert (wrong.code, "did you mean 'topic create'?" in wrong.err) == (1, True)
 
 
+def test_no_password_of_the_file_is_in_a_commands_help(batchline: Call) -> None:
+    write('store = "postgresql://me:secret@host/name"\n[work]\nshared = "redis://:secret@host"\n')
+    for command in ("put", "work"):
+        said = batchline(command, "--help")
+        assert (said.code, "secret" in said.out) == (0, False)
+    assert "sqlite:///batchline.db" in batchline("put", "--help").out
+
+
 def test_on_a_terminal_it_is_a_table() -> None:
     write('consumer = "me"\n')
     seen = on_terminal("config", columns=120)

@@ -104,6 +104,8 @@ class Configured(TyperGroup):
             setting.option.envvar = setting.variable
             # The name of every single one would drown what is said about them: `batchline config` shows them.
             setting.option.show_envvar = setting.key in SHARED
+            # What a file says in place of a default may have a password in it.
+            setting.option.show_default = (not setting.option.is_flag and setting.default) or False
 
 
 @dataclass(frozen=True, slots=True)

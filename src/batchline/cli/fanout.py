@@ -198,7 +198,7 @@ def ack(
     [bold]Examples[/]
 
       batchline ack import-2026:00000000-0100-8000-9a4c-0d8b6c1f7e21:0
-      batchline ack --file items.txt
+      batchline fanout ack --file items.txt
       batchline fanout pending import-2026 | batchline ack --file -
       batchline ack --file items.txt --json | jq -r '.completed[]'
     """
