@@ -53,6 +53,18 @@
     │   ├── StoreUnavailable      it does not answer; the call can be repeated, unless an estimate counts
     │   ├── LandingUnavailable    a landing that cannot be written: full, in use; nothing has landed, try again
     │   └── SchemaMismatch        its tables are of another version than this program's
+    ├── ServiceRefused        the service does not do what was asked, or is not there; nothing was changed
+    │   ├── Unauthorized          no token, or one that is not valid: unknown, wrong, expired and revoked are told alike
+    │   ├── Forbidden             a valid token without the right to do this
+    │   ├── UnknownToken          there is none of this id
+    │   ├── UnknownRoute          there is nothing under this address
+    │   ├── WrongMethod           there is, but it is asked in another way
+    │   ├── WrongContent          a request that is not what it should be: no JSON, an unknown field
+    │   ├── WrongMedia            a request with another content type than what is asked for
+    │   ├── TooSlow               a request that took too long to arrive
+    │   ├── TooLarge              more than one request may hold: divide it
+    │   ├── Overloaded            there is too much to do now; try later, `retry_after` if it is said
+    │   └── ServiceUnavailable    it could not be reached; the call can be repeated
     └── MissingExtra          a part that is not installed
 
 A message says what was expected and what came.
@@ -75,6 +87,7 @@ __all__ = [
     "FanoutExpired",
     "FanoutRefused",
     "FanoutSealed",
+    "Forbidden",
     "ForeignGroup",
     "ForeignMessage",
     "ImproperOrder",
@@ -98,26 +111,37 @@ __all__ = [
     "MalformedLease",
     "MissingExtra",
     "OperationRefused",
+    "Overloaded",
     "PartlyDelivered",
     "RefusedMessage",
     "RefusedParcel",
     "ResourceMismatch",
     "SchemaMismatch",
+    "ServiceRefused",
+    "ServiceUnavailable",
     "SinkClosed",
     "StoreError",
     "StoreUnavailable",
     "Throttled",
     "TooExpensive",
+    "TooLarge",
     "TooManyAttempts",
+    "TooSlow",
     "TopicDeleted",
     "TopicExists",
     "TopicRefused",
+    "Unauthorized",
     "Undelivered",
     "UnknownFanout",
     "UnknownGroup",
     "UnknownItem",
     "UnknownMessage",
+    "UnknownRoute",
+    "UnknownToken",
     "UnknownTopic",
+    "WrongContent",
+    "WrongMedia",
+    "WrongMethod",
     "check_choice",
     "did_you_mean",
     "shown",
@@ -359,6 +383,61 @@ class LandingUnavailable(StoreError):
 
 class SchemaMismatch(StoreError):
     """The store's tables are of another version than this program's."""
+
+
+class ServiceRefused(BatchlineError):
+    """The service does not do what was asked; nothing was changed."""
+
+
+class Unauthorized(ServiceRefused):
+    """There is no token, or one that is not valid; get one by `batchline token create`."""
+
+
+class Forbidden(ServiceRefused):
+    """The token has no right to do this; nothing was changed."""
+
+
+class UnknownToken(ServiceRefused):
+    """There is no token of this id."""
+
+
+class UnknownRoute(ServiceRefused):
+    """There is nothing under this address."""
+
+
+class WrongMethod(ServiceRefused):
+    """What is under this address is asked in another way."""
+
+
+class WrongContent(ServiceRefused):
+    """The request is not what it should be."""
+
+
+class WrongMedia(ServiceRefused):
+    """The request has another content type than what is asked for."""
+
+
+class TooSlow(ServiceRefused):
+    """The request took too long to arrive."""
+
+
+class TooLarge(ServiceRefused):
+    """A request holds more than one may; divide it."""
+
+
+class Overloaded(ServiceRefused):
+    """The service has too much to do now; try later."""
+
+    def __init__(
+        self, message: str = "there is too much to do now: try later", *, retry_after: timedelta | None = None
+    ):
+        super().__init__(message)
+        #: How long to wait before, if it is said.
+        self.retry_after = retry_after
+
+
+class ServiceUnavailable(ServiceRefused):
+    """The service could not be reached; the call can be repeated without harm."""
 
 
 class MissingExtra(BatchlineError):

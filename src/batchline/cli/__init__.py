@@ -23,6 +23,7 @@ from batchline.cli import (
     run,
     sample,
     screen,
+    serve,
     simulate,
     tidy,
     topic,
@@ -70,6 +71,7 @@ def _begin(
 
 app.command("run", rich_help_panel=PATH)(run.run)
 app.command("work", rich_help_panel=PATH)(work.work)
+app.command("serve")(serve.serve)
 app.command("sample")(sample.sample)
 app.command("batch")(batch.batch)
 app.command("explain")(explain.explain)

@@ -1,4 +1,4 @@
-"""The server of `batchline ingest http`: listens, serves until somebody says stop, and ends with what is under way."""
+"""Servers of commands: they listen, serve until somebody says stop, and end with what is under way."""
 
 import asyncio
 import ipaddress
@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from batchline.errors import InvalidInput, MissingExtra
@@ -21,11 +22,19 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("the service needs uvicorn: pip install 'batchline[service]'") from error
 
-__all__ = ["serve_measurements"]
+__all__ = ["Tls", "address_of", "listening", "serve_app", "serve_measurements"]
 
 BETWEEN_LOOKS_S = 0.25
 #: How long requests under way are waited for at the end.
 GRACE_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """A certificate and its key, as files of PEM."""
+
+    certificate: Path
+    key: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +55,9 @@ def serve_measurements(
 ) -> dict[str, int]:
     """Serve until SIGINT or SIGTERM, or, in a thread, until `stop` is set; what has landed."""
     group = GroupCommit(landing, now_us)
-    with _listening(listen, insecure=insecure) as listener:
-        config = uvicorn.Config(
-            measurements_app(group), log_level="error", lifespan="off", timeout_graceful_shutdown=GRACE_S
-        )
-        host, port = listener.getsockname()[:2]
-        tell(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}/v1/measurements")
-        asyncio.run(_serve(_Server(config), listener, lambda: look(_counted(group)), stop))
+    with listening(listen, insecure=insecure) as listener:
+        tell(f"listening on {address_of(listener)}/v1/measurements")
+        asyncio.run(serve_app(measurements_app(group), listener, lambda: look(_counted(group)), stop))
     return {"landed": group.landed, "malformed": group.malformed, "files": group.files}
 
 
@@ -67,6 +72,31 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Capture none."""
         yield
+
+
+def address_of(listener: socket.socket, scheme: str = "http") -> str:
+    """Where it listens, as a browser wants it."""
+    host, port = listener.getsockname()[:2]
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+async def serve_app(
+    app: Any,
+    listener: socket.socket,
+    look: Callable[[], None],
+    stop: threading.Event | None = None,
+    tls: Tls | None = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM, or, in a thread, until `stop` is set; `look` is called all the while."""
+    config = uvicorn.Config(
+        app,
+        log_level="error",
+        lifespan="off",
+        timeout_graceful_shutdown=GRACE_S,
+        ssl_certfile=tls.certificate if tls else None,
+        ssl_keyfile=tls.key if tls else None,
+    )
+    await _serve(_Server(config), listener, look, stop)
 
 
 async def _serve(
@@ -86,7 +116,8 @@ async def _serve(
 
 
 @contextmanager
-def _listening(listen: str, *, insecure: bool) -> Iterator[socket.socket]:
+def listening(listen: str, *, insecure: bool) -> Iterator[socket.socket]:
+    """A socket on HOST:PORT; one that others can reach must be asked for."""
     host, port = _place(listen)
     if not insecure and not _is_loopback(host):
         raise InvalidInput(
@@ -99,6 +130,8 @@ def _listening(listen: str, *, insecure: bool) -> Iterator[socket.socket]:
     except OSError as error:
         raise InvalidInput(f"cannot listen on {listen}: {error.strerror or error}") from error
     with listener:
+        # An answer is written in two parts: else the second waits 40 ms for the word that the first is there.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield listener
 
 

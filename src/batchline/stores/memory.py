@@ -8,8 +8,10 @@ from batchline.errors import InvalidStore
 from batchline.stores.address import Address
 from batchline.stores.memory_capacity import MemoryCapacityRows
 from batchline.stores.memory_lanes import MemoryLaneRows
+from batchline.stores.memory_reports import MemoryReportRows
 from batchline.stores.memory_tables import MemoryTables
 from batchline.stores.memory_timeline import MemoryTimelineRows
+from batchline.stores.memory_tokens import MemoryTokenRows
 from batchline.stores.memory_tracker import MemoryTrackerRows
 from batchline.stores.rows import Rows
 from batchline.stores.store import Store
@@ -19,8 +21,10 @@ __all__ = ["MemoryStore"]
 T = TypeVar("T")
 
 
-class MemoryRows(MemoryTrackerRows, MemoryTimelineRows, MemoryCapacityRows, MemoryLaneRows):
-    """The tables of all stages."""
+class MemoryRows(
+    MemoryTrackerRows, MemoryTimelineRows, MemoryCapacityRows, MemoryLaneRows, MemoryTokenRows, MemoryReportRows
+):
+    """The tables of all stages and of the service."""
 
 
 class MemoryStore(Store):

@@ -58,6 +58,8 @@ class MemoryTables:
     partitions: Table = field(init=False)
     askings: Table = field(init=False)
     lanes: Table = field(init=False)
+    tokens: Table = field(init=False)
+    reports: Table = field(init=False)
 
     def __post_init__(self) -> None:
         for one in fields(self):

@@ -17,7 +17,7 @@ __all__ = ["named_style", "pyformat_style", "read_queries"]
 #: Where queries are that every database understands.
 COMMON: Final = "sql"
 #: A file per stage.
-FILES: Final = ("tracker.sql", "timeline.sql", "capacity.sql", "lanes.sql")
+FILES: Final = ("tracker.sql", "timeline.sql", "capacity.sql", "lanes.sql", "service.sql")
 HEAD: Final = re.compile(r"^-- (\w+): .*$", re.MULTILINE)
 COMMENT: Final = re.compile(r"^\s*--.*$", re.MULTILINE)
 #: `:name`, but neither a cast (`::bigint`) nor a part of a JSON path or a time.

@@ -1,0 +1,182 @@
+"""Tokens of the service: made, checked, listed and revoked, on a store that all its processes share."""
+
+import secrets
+import threading
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+from batchline.core.message import LATEST_MS, moment_ms
+from batchline.core.moment import check_span, moment_of
+from batchline.core.token import (
+    EVERY_TOPIC,
+    ID_BYTES,
+    SECRET_BYTES,
+    Token,
+    TokenText,
+    hash_of,
+    is_secret,
+    read_token_text,
+)
+from batchline.core.topic import span_ms
+from batchline.errors import InvalidInput, Unauthorized, UnknownToken, did_you_mean, shown
+from batchline.runtime.clock import now_us
+from batchline.stores.rows import Rows
+from batchline.stores.store import Store
+from batchline.stores.token_rows import TokenRow
+
+__all__ = ["REMEMBERED_FOR", "Tokens"]
+
+#: How long what was read of a token is believed: so long after it is revoked, another process may still take it.
+REMEMBERED_FOR: Final = timedelta(seconds=5)
+MOST_REMEMBERED: Final = 1_000
+#: Whatever is wrong, this is said: nobody learns which tokens there are.
+REFUSED: Final = "expected a valid token, as batchline token create has shown it once, got another or none"
+
+
+class Remembered(NamedTuple):
+    """A token as it was read from the store, and when."""
+
+    token: Token
+    secret_hash: str
+    read_us: int
+
+
+class Tokens:
+    """The tokens in a store. Any number of processes work on one; threads may share this."""
+
+    def __init__(self, store: Store, clock: Callable[[], int] = now_us):
+        self._store = store
+        self._clock = clock
+        self._remembered: dict[str, Remembered] = {}
+        self._any: tuple[bool, int] | None = None
+        self._lock = threading.Lock()
+
+    def create(
+        self,
+        name: str = "",
+        *,
+        producer_group: str | None = None,
+        consumers: Iterable[str] = (),
+        topics: Iterable[str] = EVERY_TOPIC,
+        admin: bool = False,
+        expires: timedelta | None = None,
+    ) -> tuple[Token, str]:
+        """Make a token; the text, which proves it, is shown here and kept nowhere."""
+        given: dict[str, Any] = {
+            "name": name,
+            "producer_group": producer_group,
+            "consumers": _patterns("consumers", consumers),
+            "topics": _patterns("topics", topics),
+            "admin": bool(admin),
+        }
+        Token("", **given)  # refuses what cannot be
+        now_ms = self._clock() // 1_000
+        given |= {"created_ms": now_ms, "expires_ms": _expires_ms(expires, now_ms), "revoked_ms": None}
+        while True:
+            text = TokenText(secrets.token_hex(ID_BYTES), secrets.token_hex(SECRET_BYTES))
+            row = TokenRow(id=text.id, secret_hash=hash_of(text.secret), **given)
+            if self._store.transact(lambda rows, row=row: _is_kept(rows, row)):  # type: ignore[misc]
+                self._any = None
+                return _token(row), text.text
+
+    def check(self, text: str | None) -> Token:
+        """The token that a text proves; Unauthorized, whatever is wrong with it.
+
+        What was read from the store is believed for `REMEMBERED_FOR`, so that most checks read nothing.
+        """
+        found = self.remembered(text)
+        if found is None:
+            given = _read(text)
+            row = self._store.read(lambda rows: rows.token(given.id))
+            if row is None:
+                raise Unauthorized(REFUSED)
+            found = self._checked(given, self._remember(row))
+        return found
+
+    def remembered(self, text: str | None) -> Token | None:
+        """As `check`, but without a look into the store; None if it takes one."""
+        given = _read(text)
+        known = self._remembered.get(given.id)
+        if known is None or not self._is_fresh(known.read_us):
+            return None
+        return self._checked(given, known)
+
+    def any(self) -> bool:
+        """Whether there is a token, revoked or not: then everybody is asked for one. Believed as a token is."""
+        if self._any is None or not (self._any[0] or self._is_fresh(self._any[1])):
+            read_us = self._clock()
+            self._any = (self._store.read(lambda rows: rows.any_token()), read_us)
+        return self._any[0]
+
+    def revoke(self, id: str) -> Token:
+        """End a token; again changes nothing. UnknownToken if there is none of this id."""
+        row = self._store.transact(lambda rows: _revoke(rows, id, self._clock() // 1_000))
+        with self._lock:
+            self._remembered.pop(row.id, None)
+        return _token(row)
+
+    def list(self) -> list[Token]:
+        """All tokens, revoked or not, the oldest first."""
+        return [_token(row) for row in self._store.read(lambda rows: rows.tokens())]
+
+    def _checked(self, given: TokenText, known: Remembered) -> Token:
+        if not (is_secret(given.secret, known.secret_hash) and known.token.is_valid(moment_of(self._clock()))):
+            raise Unauthorized(REFUSED)
+        return known.token
+
+    def _remember(self, row: TokenRow) -> Remembered:
+        known = Remembered(_token(row), row.secret_hash, self._clock())
+        with self._lock:
+            self._remembered.pop(row.id, None)
+            while len(self._remembered) >= MOST_REMEMBERED:
+                del self._remembered[next(iter(self._remembered))]  # read the longest time ago
+            self._remembered[row.id] = known
+        return known
+
+    def _is_fresh(self, read_us: int) -> bool:
+        # A clock that was put back makes nothing fresh for long.
+        return timedelta(0) <= timedelta(microseconds=self._clock() - read_us) < REMEMBERED_FOR
+
+
+def _read(text: str | None) -> TokenText:
+    given = read_token_text(text)
+    if given is None:
+        raise Unauthorized(REFUSED)
+    return given
+
+
+def _patterns(what: str, patterns: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(patterns, str):
+        raise InvalidInput(f"{what} must be several patterns, got the text {shown(patterns)}: put it into a list")
+    return tuple(patterns)
+
+
+def _expires_ms(expires: timedelta | None, now_ms: int) -> int | None:
+    if expires is None:
+        return None
+    check_span("expires", expires, 1)
+    return min(now_ms + span_ms(expires), LATEST_MS)
+
+
+def _is_kept(rows: Rows, row: TokenRow) -> bool:
+    """Keep a new token, unless another has its id; the same again is kept."""
+    rows.insert_token(row)
+    found = rows.token(row.id)
+    return found is not None and found.secret_hash == row.secret_hash
+
+
+def _revoke(rows: Rows, id: str, now_ms: int) -> TokenRow:
+    rows.revoke_token(id, now_ms)
+    found = rows.token(id)
+    if found is None:
+        raise UnknownToken(f"there is no token {shown(id)}{did_you_mean(id, (row.id for row in rows.tokens()))}")
+    return found
+
+
+def _token(row: TokenRow) -> Token:
+    moments = {
+        f"{what}_at": None if (ms := getattr(row, f"{what}_ms")) is None else moment_ms(ms)
+        for what in ("created", "expires", "revoked")
+    }
+    return Token(row.id, row.name, row.producer_group, row.consumers, row.topics, row.admin, **moments)

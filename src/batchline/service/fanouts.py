@@ -1,0 +1,212 @@
+"""`/v1/fanouts`: is everything that came out of one event done?"""
+
+from typing import Final
+
+from msgspec import field
+
+from batchline.core.ack import Item
+from batchline.core.fanout import State
+from batchline.errors import (
+    FanoutExists,
+    FanoutExpired,
+    FanoutSealed,
+    Forbidden,
+    InvalidInput,
+    UnknownFanout,
+    UnknownTopic,
+)
+from batchline.runtime.tracker import ExpireOutcome, Tracker
+from batchline.service.caller import OWNER_LABEL
+from batchline.service.operation import Call, NoForm, Operation
+from batchline.wire.fanouts import (
+    AckAnswer,
+    AckForm,
+    AddForm,
+    ExpireAnswer,
+    ExpireDueForm,
+    FailedItems,
+    FailForm,
+    FanoutForm,
+    Fanouts,
+    Groups,
+    NewFanoutForm,
+    PendingItems,
+    SealAnswer,
+    SealForm,
+    ack_answer,
+    expiry_of,
+    failed_form,
+    fanout_form,
+    fanouts_form,
+    groups_form,
+    on_complete_of,
+    seal_answer,
+)
+from batchline.wire.form import Form, Name, Span, read_span
+
+__all__ = ["OPERATIONS"]
+
+
+class ListQuery(Form):
+    """Which fanouts, and which page: `after` is the `next` of the page before."""
+
+    state: State | None = None
+    #: Labels such as `job=import`.
+    label: list[str] = field(default_factory=list)
+    older_than: Span | None = None
+    parent: Name | None = None
+    after: int | None = None
+    limit: int = 100
+
+
+class ItemsQuery(Form):
+    """Which page of items: `after` is the last of the page before."""
+
+    after: str | None = None
+    limit: int = 100
+
+
+def open_fanout(call: Call[NewFanoutForm]) -> FanoutForm:
+    """Open a fanout. Opening it again in the same way changes nothing."""
+    form, caller = call.form, call.caller
+    if OWNER_LABEL in form.labels and not caller.is_anybody:
+        raise Forbidden(f"the label {OWNER_LABEL!r} is the token's to give")
+    if form.parent is not None:
+        _own(call, form.parent)
+    on_complete = form.on_complete
+    if on_complete is not None:
+        caller.check_topic(on_complete.topic)
+    return fanout_form(
+        call.parts.tracker.open(
+            form.id,
+            labels=form.labels | caller.owner_labels(),
+            parent=form.parent,
+            tolerate=None if form.tolerate == "any" else form.tolerate,
+            expiry=expiry_of(form.expiry),
+            on_complete=None if on_complete is None else on_complete_of(on_complete, _group(call)),
+        )
+    )
+
+
+def _group(call: Call[NewFanoutForm]) -> str:
+    """The owner of the message that is published on completion."""
+    said = call.form.on_complete and call.form.on_complete.producer_group
+    return said or "tracker" if call.caller.is_anybody else call.caller.producer_group()
+
+
+def _own(call: Call[Form], fanout: str) -> Tracker:
+    """The tracker, if a fanout is the caller's; where there are no tokens nobody needs to look."""
+    if not call.caller.is_admin:
+        call.caller.check_owner(call.parts.tracker.status(fanout).labels)
+    return call.parts.tracker
+
+
+def read_fanout(call: Call[NoForm]) -> FanoutForm:
+    """What is known of a fanout; its counts are exact."""
+    status = call.parts.tracker.status(call.fanout)
+    call.caller.check_owner(status.labels)
+    return fanout_form(status)
+
+
+def list_fanouts(call: Call[ListQuery]) -> Fanouts:
+    """Fanouts that meet all conditions, oldest first, in pages; of your producer group, unless you are an admin."""
+    form = call.form
+    owner = {} if call.caller.is_admin else call.caller.owner_labels()
+    page = call.parts.tracker.list(
+        form.state,
+        dict(map(_label, form.label)) | owner,
+        None if form.older_than is None else read_span("older_than", form.older_than),
+        parent=form.parent,
+        after=form.after,
+        limit=form.limit,
+    )
+    return fanouts_form(page)
+
+
+def _label(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise InvalidInput(f"expected a label such as job=import, got {text[:300]!r}")
+    return name, value
+
+
+def add_items(call: Call[AddForm]) -> Groups:
+    """Add items, and answer their groups, 64 to a group. With an `add_id` used before: the same groups again."""
+    tracker = _own(call, call.fanout)
+    return groups_form(tracker.add(call.fanout, call.form.count, add_id=call.form.add_id))
+
+
+def seal_fanout(call: Call[SealForm]) -> SealAnswer:
+    """Take no more items; tells whether this call, and no other, completed the fanout."""
+    return seal_answer(_own(call, call.fanout).seal(call.fanout, call_id=call.form.call_id))
+
+
+def ack_items(call: Call[AckForm]) -> AckAnswer:
+    """Acknowledge items, in any order and any number of times."""
+    return ack_answer(call.parts.tracker.ack(_items(call.form), call_id=call.form.call_id))
+
+
+def fail_items(call: Call[FailForm]) -> AckAnswer:
+    """Give items up for good: they are done, counted and listed apart."""
+    return ack_answer(call.parts.tracker.fail(_items(call.form), call.form.reason, call_id=call.form.call_id))
+
+
+def _items(form: AckForm) -> list[Item] | dict[str, int]:
+    if form.items and form.masks:
+        raise InvalidInput("expected items or masks, got both")
+    return form.masks or list(form.items)
+
+
+def pending_items(call: Call[ItemsQuery]) -> PendingItems:
+    """The ids of pending items, in order, in pages."""
+    tracker = _own(call, call.fanout)
+    return PendingItems(tracker.pending_items(call.fanout, call.form.limit, after=call.form.after))
+
+
+def failed_items(call: Call[ItemsQuery]) -> FailedItems:
+    """The items that failed, with their reasons, in order, in pages."""
+    tracker = _own(call, call.fanout)
+    return failed_form(tracker.failed_items(call.fanout, call.form.limit, after=call.form.after))
+
+
+def expire_fanout(call: Call[NoForm]) -> ExpireAnswer:
+    """Give a fanout up now, whatever its activity; a late ack is answered `expired`."""
+    return _expired(_own(call, call.fanout).expire(call.fanout))
+
+
+def expire_due(call: Call[ExpireDueForm]) -> ExpireAnswer:
+    """One step of expiry; services take such steps by themselves."""
+    return _expired(call.parts.tracker.expire_due(call.form.limit))
+
+
+def _expired(outcome: ExpireOutcome) -> ExpireAnswer:
+    return ExpireAnswer(outcome.expired, outcome.removed, outcome.completed, outcome.failed, outcome.more)
+
+
+FANOUTS: Final = "/v1/fanouts"
+FANOUT: Final = f"{FANOUTS}/{{fanout}}"
+KNOWN: Final = (UnknownFanout,)
+LIVE: Final = (UnknownFanout, FanoutExpired)
+
+OPERATIONS: Final = (
+    Operation("GET", FANOUTS, "read", list_fanouts, ListQuery, Fanouts, refusals=KNOWN),
+    Operation(
+        "POST",
+        FANOUTS,
+        "produce",
+        open_fanout,
+        NewFanoutForm,
+        FanoutForm,
+        201,
+        (FanoutExists, UnknownFanout, FanoutSealed, FanoutExpired, UnknownTopic),
+    ),
+    Operation("GET", FANOUT, "read", read_fanout, answer=FanoutForm, refusals=KNOWN),
+    Operation("POST", f"{FANOUT}/items", "produce", add_items, AddForm, Groups, refusals=(*LIVE, FanoutSealed)),
+    Operation("POST", f"{FANOUT}/seal", "produce", seal_fanout, SealForm, SealAnswer, refusals=LIVE),
+    Operation("GET", f"{FANOUT}/pending", "read", pending_items, ItemsQuery, PendingItems, refusals=LIVE),
+    Operation("GET", f"{FANOUT}/failed", "read", failed_items, ItemsQuery, FailedItems, refusals=LIVE),
+    Operation("POST", f"{FANOUT}/expire", "produce", expire_fanout, answer=ExpireAnswer, refusals=LIVE),
+    Operation("POST", f"{FANOUTS}/ack", "finish", ack_items, AckForm, AckAnswer),
+    Operation("POST", f"{FANOUTS}/fail", "finish", fail_items, FailForm, AckAnswer),
+    Operation("POST", f"{FANOUTS}/expire-due", "admin", expire_due, ExpireDueForm, ExpireAnswer),
+)

@@ -1,0 +1,133 @@
+"""`/v1/topics/{topic}/messages/lease` and what follows a lease: extend, release, done."""
+
+from typing import Final
+
+from batchline.core.message import Lease, read_lease
+from batchline.errors import Forbidden, TopicDeleted, UnknownTopic
+from batchline.service.messages import MESSAGES
+from batchline.service.operation import Call, Operation
+from batchline.service.topics import TOPIC
+from batchline.wire.form import Form, Name, Span, ms_of_at, ms_text, read_span
+from batchline.wire.messages import (
+    ExtendForm,
+    LeasedMessages,
+    LeaseForm,
+    LeaseOneForm,
+    LeasesForm,
+    Outcomes,
+    ReleaseForm,
+    UpcomingMessages,
+    leased_messages,
+    outcomes_form,
+    upcoming_form,
+)
+from batchline.wire.topics import NextDue
+
+__all__ = ["OPERATIONS"]
+
+
+class HeldQuery(Form):
+    """Whose leases, on all topics or on one."""
+
+    consumer: Name
+    topic: Name | None = None
+
+
+class UpcomingQuery(Form):
+    """Who looks ahead, how far, and for how many."""
+
+    consumer: Name
+    within: Span = "1s"
+    limit: int = 100
+
+
+class NextDueQuery(Form):
+    """Who asks."""
+
+    consumer: Name
+
+
+def lease_messages(call: Call[LeaseForm]) -> LeasedMessages:
+    """Lease messages that are due, the oldest first."""
+    form = call.form
+    return leased_messages(
+        call.parts.timeline.lease(
+            call.topic,
+            call.caller.check_consumer(form.consumer),
+            limit=form.limit,
+            duration=None if form.duration is None else read_span("duration", form.duration),
+            buckets=None if form.buckets is None else range(*form.buckets),
+        )
+    )
+
+
+def lease_one(call: Call[LeaseOneForm]) -> LeasedMessages:
+    """Lease one message that `upcoming` told of; none is answered if it is stale."""
+    form = call.form
+    duration = None if form.duration is None else read_span("duration", form.duration)
+    consumer = call.caller.check_consumer(form.consumer)
+    found = call.parts.timeline.lease_one(call.topic, form.id, form.version, consumer, duration=duration)
+    return leased_messages([] if found is None else [found])
+
+
+def extend_leases(call: Call[ExtendForm]) -> Outcomes:
+    """Hold messages for so long from now on; each outcome has the lease that is valid from then on."""
+    duration = None if call.form.duration is None else read_span("duration", call.form.duration)
+    return outcomes_form(call.parts.timeline.extend(leases_of(call, call.form.leases), duration))
+
+
+def release_leases(call: Call[ReleaseForm]) -> Outcomes:
+    """Give messages back, to be offered again at a moment, or at once."""
+    at = None if call.form.at is None else ms_of_at("the moment of a release", call.form.at)
+    return outcomes_form(call.parts.timeline.release(leases_of(call, call.form.leases), at, reason=call.form.reason))
+
+
+def finish_leases(call: Call[LeasesForm]) -> Outcomes:
+    """Finish messages: they are gone. Repeating it is a success."""
+    return outcomes_form(call.parts.timeline.done(leases_of(call, call.form.leases)))
+
+
+def leases_of(call: Call[Form], texts: list[str]) -> list[Lease]:
+    """The leases of texts: on the topic of the path, and of consumers in whose names the caller may lease."""
+    leases = [read_lease(text) for text in texts]
+    for consumer in {lease.consumer for lease in leases}:
+        call.caller.check_consumer(consumer)
+    for topic in {lease.topic for lease in leases} - {call.topic}:
+        raise Forbidden(f"this address is for leases on topic {call.topic!r}, got one on {topic!r}")
+    return leases
+
+
+def my_leases(call: Call[HeldQuery]) -> LeasedMessages:
+    """The messages that a consumer has leased and not finished, so that it goes on with them after a restart."""
+    consumer, topic = call.caller.check_consumer(call.form.consumer), call.form.topic
+    if topic is not None:
+        call.caller.check_topic(topic)
+    held = call.parts.timeline.my_leases(consumer, topic=topic)
+    return leased_messages([message for message in held if call.caller.may_see(message.held.topic)])
+
+
+def list_upcoming(call: Call[UpcomingQuery]) -> UpcomingMessages:
+    """Messages in a consumer's buckets that are due by then, to be leased one by one."""
+    consumer, within = call.caller.check_consumer(call.form.consumer), read_span("within", call.form.within)
+    found = call.parts.timeline.upcoming(call.topic, consumer, within=within, limit=call.form.limit)
+    return upcoming_form(found)
+
+
+def next_due(call: Call[NextDueQuery]) -> NextDue:
+    """When the next message in a consumer's buckets is, or was, due."""
+    at_ms = call.parts.timeline.next_due(call.topic, call.caller.check_consumer(call.form.consumer))
+    return NextDue(None if at_ms is None else ms_text(at_ms))
+
+
+CHANGED: Final = (UnknownTopic, TopicDeleted)
+
+OPERATIONS: Final = (
+    Operation("POST", f"{MESSAGES}/lease", "consume", lease_messages, LeaseForm, LeasedMessages, refusals=CHANGED),
+    Operation("POST", f"{MESSAGES}/lease-one", "consume", lease_one, LeaseOneForm, LeasedMessages, refusals=CHANGED),
+    Operation("POST", f"{MESSAGES}/extend", "consume", extend_leases, ExtendForm, Outcomes, refusals=CHANGED),
+    Operation("POST", f"{MESSAGES}/release", "consume", release_leases, ReleaseForm, Outcomes, refusals=CHANGED),
+    Operation("POST", f"{MESSAGES}/done", "consume", finish_leases, LeasesForm, Outcomes, refusals=CHANGED),
+    Operation("GET", "/v1/leases", "consume", my_leases, HeldQuery, LeasedMessages, refusals=(UnknownTopic,)),
+    Operation("GET", f"{TOPIC}/upcoming", "consume", list_upcoming, UpcomingQuery, UpcomingMessages, refusals=CHANGED),
+    Operation("GET", f"{TOPIC}/next-due", "consume", next_due, NextDueQuery, NextDue, refusals=CHANGED),
+)

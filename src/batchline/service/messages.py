@@ -1,0 +1,85 @@
+"""`/v1/topics/{topic}/messages`: what producers do with messages of theirs."""
+
+from typing import Final
+
+from batchline.core.message import read_lease
+from batchline.errors import ForeignMessage, TopicDeleted, UnknownMessage, UnknownTopic
+from batchline.service.operation import Call, Operation
+from batchline.wire.form import Form, ms_of_at
+from batchline.wire.messages import (
+    CancelForm,
+    MessageForm,
+    Messages,
+    MoveForm,
+    NewMessages,
+    Outcomes,
+    message_form,
+    messages_form,
+    new_message,
+    outcomes_form,
+)
+
+__all__ = ["MESSAGES", "OPERATIONS"]
+
+MESSAGES: Final = "/v1/topics/{topic}/messages"
+
+
+class ReadQuery(Form):
+    """By whose right a message is read: its owner's, or that of who holds this lease."""
+
+    lease: str | None = None
+
+
+class PageQuery(Form):
+    """Which page: `after` is the `next` of the page before."""
+
+    after: str | None = None
+    limit: int = 100
+
+
+def create_messages(call: Call[NewMessages]) -> Outcomes:
+    """Put messages on the line; when it is answered they are stored."""
+    messages = [new_message(form) for form in call.form.messages]
+    group = call.caller.producer_group()
+    return outcomes_form(call.parts.timeline.create(call.topic, messages, producer_group=group))
+
+
+def move_messages(call: Call[MoveForm]) -> Outcomes:
+    """Let messages of yours stand at other moments; not while somebody has leased them."""
+    moments = {id: ms_of_at("the moment of a message", at) for id, at in call.form.moments.items()}
+    group = call.caller.producer_group()
+    return outcomes_form(call.parts.timeline.move(call.topic, moments, producer_group=group))
+
+
+def cancel_messages(call: Call[CancelForm]) -> Outcomes:
+    """Take messages of yours off the line; not while somebody has leased them."""
+    group = call.caller.producer_group()
+    return outcomes_form(call.parts.timeline.cancel(call.topic, call.form.ids, producer_group=group))
+
+
+def read_message(call: Call[ReadQuery]) -> MessageForm:
+    """A message, its state and its history; for its owner, or for who holds its lease."""
+    timeline, id = call.parts.timeline, call.path["id"]
+    if call.form.lease is None:
+        return message_form(timeline.read(call.topic, id, producer_group=call.caller.producer_group()))
+    lease = read_lease(call.form.lease)
+    call.caller.check_consumer(lease.consumer)
+    return message_form(timeline.read(call.topic, id, lease=lease))
+
+
+def my_messages(call: Call[PageQuery]) -> Messages:
+    """The messages of your producer group on all topics, oldest first, in pages."""
+    group = call.caller.producer_group()
+    return messages_form(call.parts.timeline.my_messages(group, after=call.form.after, limit=call.form.limit))
+
+
+CHANGED: Final = (UnknownTopic, TopicDeleted)
+READ: Final = (UnknownTopic, UnknownMessage, ForeignMessage)
+
+OPERATIONS: Final = (
+    Operation("POST", MESSAGES, "produce", create_messages, NewMessages, Outcomes, refusals=CHANGED),
+    Operation("POST", f"{MESSAGES}/move", "produce", move_messages, MoveForm, Outcomes, refusals=CHANGED),
+    Operation("POST", f"{MESSAGES}/cancel", "produce", cancel_messages, CancelForm, Outcomes, refusals=CHANGED),
+    Operation("GET", f"{MESSAGES}/{{id}}", "read", read_message, ReadQuery, MessageForm, refusals=READ),
+    Operation("GET", "/v1/messages", "produce", my_messages, PageQuery, Messages),
+)

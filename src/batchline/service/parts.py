@@ -1,0 +1,31 @@
+"""What the operations work on."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from batchline.runtime.estimated_tracker import EstimatedTracker
+from batchline.runtime.timeline import Timeline
+from batchline.runtime.tracker import Tracker
+from batchline.stores.store import Store
+
+__all__ = ["Parts"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The stages behind the service, and the threads in which they are called."""
+
+    store: Store
+    tracker: Tracker
+    timeline: Timeline
+    threads: ThreadPoolExecutor
+    estimates: EstimatedTracker | None = None
+
+    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Call something that waits for the store, while the loop goes on."""
+        return await asyncio.get_running_loop().run_in_executor(self.threads, work, *arguments)

@@ -1,0 +1,54 @@
+"""One process of the service: the application on a store, and the background work that every process does."""
+
+import os
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from batchline.runtime.beat import Beat
+from batchline.runtime.clock import now_us
+from batchline.runtime.estimated_tracker import EstimatedTracker
+from batchline.runtime.services import Services
+from batchline.runtime.timeline import Timeline
+from batchline.runtime.tokens import Tokens
+from batchline.runtime.tracker import Tracker
+from batchline.service import fanouts, leases, messages, topics
+from batchline.service.app import MOST_UNDER_WAY, App
+from batchline.service.documents import documents_of
+from batchline.service.parts import Parts
+from batchline.stores.store import Store
+
+__all__ = ["OPERATIONS", "Service"]
+
+#: What is the same in every process.
+OPERATIONS: Final = (*topics.OPERATIONS, *messages.OPERATIONS, *leases.OPERATIONS, *fanouts.OPERATIONS)
+THREADS: Final = 8
+
+
+class Service:
+    """The tracker and the timeline of a store, for everybody who does not import the library. It holds no state that
+    matters: any number of them run on one database, and can be killed at will."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        estimates: EstimatedTracker | None = None,
+        threads: int = THREADS,
+        most_under_way: int = MOST_UNDER_WAY,
+        any_host: bool = False,
+        clock: Callable[[], int] = now_us,
+    ) -> None:
+        timeline = Timeline(store, clock=clock)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="service")
+        self.parts = Parts(store, Tracker(store, clock=clock), timeline, self._threads, estimates)
+        operations = (*OPERATIONS, *documents_of(OPERATIONS))
+        self.app = App(self.parts, operations, Tokens(store, clock), most_under_way=most_under_way, any_host=any_host)
+        #: Its name among the brokers.
+        self.name = f"{socket.gethostname()}-{os.getpid()}"
+        self.background = Services(store, beat=Beat(timeline, self.name), clock=clock)
+
+    def close(self) -> None:
+        """End its threads, when nothing is under way any more."""
+        self._threads.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,18 @@
+-- insert_token: A new token; nothing if there is one of that id.
+INSERT INTO batchline_tokens (
+    id, name, secret_hash, producer_group, consumers, topics, admin, created_ms, expires_ms, revoked_ms
+) VALUES (
+    :id, :name, :secret_hash, :producer_group, :consumers, :topics, :admin, :created_ms, :expires_ms, :revoked_ms
+)
+ON CONFLICT DO NOTHING;
+
+-- insert_reports: What processes say.
+INSERT INTO batchline_reports (kind, name, at_ms, body)
+SELECT * FROM unnest(:kind::text[], :name::text[], :at_ms::bigint[], :body::text[])
+ON CONFLICT DO NOTHING;
+
+-- forget_reports: Forget what was said before a moment, the oldest first; what somebody else forgets is left to them.
+DELETE FROM batchline_reports WHERE (kind, name, at_ms) IN (
+    SELECT kind, name, at_ms FROM batchline_reports WHERE at_ms < :before_ms
+    ORDER BY at_ms, kind, name LIMIT :most FOR UPDATE SKIP LOCKED
+);

@@ -1,0 +1,107 @@
+"""What all forms share: moments, spans and bodies as JSON has them."""
+
+import base64
+import binascii
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final, Protocol
+
+import msgspec
+from msgspec import Meta
+
+from batchline.core.message import LATEST_MS, check_at, ms_of
+from batchline.core.moment import span_of, span_text
+from batchline.core.name import LONGEST_NAME
+from batchline.errors import InvalidMessage, InvalidRules
+
+__all__ = [
+    "MOST_AT_ONCE",
+    "At",
+    "Form",
+    "Name",
+    "Span",
+    "body_of",
+    "moment_text",
+    "ms_of_at",
+    "ms_text",
+    "read_span",
+    "span_text",
+    "text_body",
+]
+
+#: Messages, leases or item ids that one call may name.
+MOST_AT_ONCE: Final = 10_000
+#: A moment: ISO 8601 with its zone, or milliseconds since the epoch.
+At = (
+    Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+    | Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": LATEST_MS})]
+)
+#: A span such as 500ms, 30s or 2h.
+Span = Annotated[str, Meta(extra_json_schema={"pattern": r"^\d+(\.\d+)?(us|ms|s|m|h|d)$", "examples": ["30s"]})]
+#: A name that every store can keep.
+Name = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": LONGEST_NAME})]
+
+
+class Form(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    """A request or an answer. A field that it does not have is refused; what has its default value is left out."""
+
+
+class WithBody(Protocol):
+    """What has a body: text as it is, anything else in base64."""
+
+    body: str | None
+    body_base64: str | None
+
+
+def body_of(form: WithBody) -> bytes:
+    """The bytes of a body."""
+    if form.body_base64 is None:
+        return (form.body or "").encode(errors="surrogatepass")
+    if form.body is not None:
+        raise InvalidMessage("expected body or body_base64, got both")
+    try:
+        return base64.b64decode(form.body_base64, validate=True)
+    except (ValueError, binascii.Error) as error:
+        raise InvalidMessage(f"expected base64 in body_base64, got {form.body_base64[:40]!r}: {error}") from error
+
+
+def text_body(body: bytes) -> tuple[str | None, str | None]:
+    """A body as `body` and `body_base64`: one of them, or none for a body that is empty."""
+    if not body:
+        return None, None
+    try:
+        return body.decode(), None
+    except UnicodeDecodeError:
+        return None, base64.b64encode(body).decode()
+
+
+def ms_of_at(what: str, at: At) -> int:
+    """A moment in milliseconds."""
+    if isinstance(at, int):
+        return check_at(what, at)
+    try:
+        return check_at(what, datetime.fromisoformat(at))
+    except ValueError as error:
+        raise InvalidMessage(f"{what} must be ISO 8601 with a zone, or milliseconds, got {at[:40]!r}") from error
+
+
+def moment_text(moment: datetime) -> str:
+    """A moment as it is answered, to the microsecond if it has any."""
+    return moment.astimezone(UTC).isoformat(timespec="auto").replace("+00:00", "Z")
+
+
+def ms_text(ms: int) -> str:
+    """A moment of so many milliseconds as it is answered."""
+    return f"{datetime.fromtimestamp(ms // 1_000, UTC):%Y-%m-%dT%H:%M:%S}.{ms % 1_000:03d}Z"
+
+
+def read_span(what: str, text: str) -> timedelta:
+    """The span of a text such as `30s`."""
+    try:
+        return span_of(text)
+    except (ValueError, OverflowError) as error:
+        raise InvalidRules(f"{what}: expected a span such as 500ms, 30s or 2h, got {text[:40]!r}") from error
+
+
+def at_of(moment: str) -> int:
+    """The milliseconds of a moment that was answered."""
+    return ms_of(datetime.fromisoformat(moment))

@@ -1,0 +1,268 @@
+"""Messages over HTTP: what producers put on the line, and what consumers hold of it."""
+
+from typing import Annotated
+
+from msgspec import Meta, field
+
+from batchline.core.message import (
+    LeasedMessage,
+    Message,
+    MessagePage,
+    MessageState,
+    NewMessage,
+    Outcome,
+    OutcomeWord,
+    Upcoming,
+    lease_text,
+)
+from batchline.wire.form import MOST_AT_ONCE, At, Form, Name, Span, body_of, moment_text, ms_of_at, ms_text, text_body
+
+__all__ = [
+    "AttemptForm",
+    "CancelForm",
+    "ExtendForm",
+    "LeaseForm",
+    "LeaseOneForm",
+    "LeasedForm",
+    "LeasedMessages",
+    "LeasesForm",
+    "MessageForm",
+    "Messages",
+    "MoveForm",
+    "NewMessageForm",
+    "NewMessages",
+    "OutcomeForm",
+    "Outcomes",
+    "ReleaseForm",
+    "UpcomingForm",
+    "UpcomingMessages",
+    "leased_messages",
+    "message_form",
+    "messages_form",
+    "new_message",
+    "outcomes_form",
+    "upcoming_form",
+]
+
+Leases = Annotated[list[str], Meta(max_length=MOST_AT_ONCE, description="Leases as they were given out.")]
+
+
+class NewMessageForm(Form):
+    """A message to be put on the line. Without an id one is made; without a moment it is due at once."""
+
+    body: str | None = None
+    body_base64: str | None = None
+    at: At | None = None
+    id: Name | None = None
+    priority: int = 0
+
+
+class NewMessages(Form):
+    """Messages to be put on the line."""
+
+    messages: Annotated[list[NewMessageForm], Meta(max_length=MOST_AT_ONCE)]
+
+
+class MoveForm(Form):
+    """New moments of messages, by id."""
+
+    moments: Annotated[dict[str, At], Meta(max_length=MOST_AT_ONCE)]
+
+
+class CancelForm(Form):
+    """Messages to be taken off the line."""
+
+    ids: Annotated[list[str], Meta(max_length=MOST_AT_ONCE)]
+
+
+class LeaseForm(Form):
+    """Who wants messages that are due, how many, for how long; and how long it waits if there are none."""
+
+    consumer: Name
+    limit: int = 1
+    #: A span such as 30s; without it, the topic's.
+    duration: Span | None = None
+    #: From which bucket on, up to before which.
+    buckets: tuple[int, int] | None = None
+    #: A span up to 30s.
+    wait: Span | None = None
+
+
+class LeaseOneForm(Form):
+    """Who wants the message that `upcoming` told of."""
+
+    id: Name
+    version: int
+    consumer: Name
+    duration: Span | None = None
+
+
+class LeasesForm(Form):
+    """Leases of messages that are done."""
+
+    leases: Leases
+
+
+class ExtendForm(Form):
+    """Leases that are to hold for so long from now on."""
+
+    leases: Leases
+    duration: Span | None = None
+
+
+class ReleaseForm(Form):
+    """Leases to be given back: at once, or for a moment."""
+
+    leases: Leases
+    at: At | None = None
+    reason: str = ""
+
+
+class OutcomeForm(Form):
+    """What became of one message of a call."""
+
+    id: Name
+    outcome: OutcomeWord
+    #: The lease that holds from now on, after it was extended.
+    lease: str | None = None
+    reason: str = ""
+
+
+class Outcomes(Form):
+    """What became of the messages of a call, in their order."""
+
+    outcomes: list[OutcomeForm]
+
+
+class LeasedForm(Form):
+    """A message in the hands of a consumer."""
+
+    id: Name
+    #: The right to it: extend, release and done take it.
+    lease: str
+    #: When the lease ends, unless it is extended.
+    until: str
+    at: str
+    attempts: int
+    producer_group: str
+    body: str | None = None
+    body_base64: str | None = None
+
+
+class LeasedMessages(Form):
+    """Messages in the hands of a consumer."""
+
+    messages: list[LeasedForm]
+
+
+class AttemptForm(Form):
+    """A lease that came to nothing."""
+
+    attempt: int
+    consumer: Name
+    ending: str
+    ended: str
+    reason: str = ""
+
+
+class MessageForm(Form):
+    """A message as its owner, or who holds its lease, may read it."""
+
+    topic: Name
+    id: Name
+    state: MessageState
+    at: str
+    producer_group: str
+    version: int
+    attempts: int
+    priority: int
+    bucket: int
+    consumer: Name | None = None
+    body: str | None = None
+    body_base64: str | None = None
+    history: list[AttemptForm] = field(default_factory=list)
+
+
+class Messages(Form):
+    """Some messages, and where the next page begins."""
+
+    messages: list[MessageForm]
+    next: str | None = None
+
+
+class UpcomingForm(Form):
+    """A message that will be due."""
+
+    id: Name
+    version: int
+    at: str
+
+
+class UpcomingMessages(Form):
+    """Messages that will be due."""
+
+    messages: list[UpcomingForm]
+
+
+def new_message(form: NewMessageForm) -> NewMessage:
+    """The message of a form."""
+    at = None if form.at is None else ms_of_at("the moment of a message", form.at)
+    return NewMessage(body_of(form), at, form.id, form.priority)
+
+
+def outcomes_form(outcomes: list[Outcome]) -> Outcomes:
+    """Outcomes as they are answered."""
+    return Outcomes(
+        [OutcomeForm(id, word, None if lease is None else lease_text(lease), why) for id, word, lease, why in outcomes]
+    )
+
+
+def leased_messages(messages: list[LeasedMessage]) -> LeasedMessages:
+    """Leased messages as they are answered."""
+    return LeasedMessages([_leased(message) for message in messages])
+
+
+def _leased(message: LeasedMessage) -> LeasedForm:
+    held, lease = message.held, message.lease
+    return LeasedForm(
+        lease.id,
+        lease_text(lease),
+        ms_text(lease.until_ms),
+        ms_text(held.at_ms),
+        held.attempts,
+        held.producer_group,
+        *text_body(message.body),
+    )
+
+
+def message_form(message: Message) -> MessageForm:
+    """A message as it is answered."""
+    body, body_base64 = text_body(message.body)
+    return MessageForm(
+        topic=message.topic,
+        id=message.id,
+        state=message.state,
+        at=moment_text(message.at),
+        producer_group=message.producer_group,
+        version=message.version,
+        attempts=message.attempts,
+        priority=message.priority,
+        bucket=message.bucket,
+        consumer=message.consumer,
+        body=body,
+        body_base64=body_base64,
+        history=[
+            AttemptForm(one.attempt, one.consumer, one.ending, ms_text(one.ended_ms), one.reason)
+            for one in message.history
+        ],
+    )
+
+
+def messages_form(page: MessagePage) -> Messages:
+    """A page of messages as it is answered."""
+    return Messages([message_form(message) for message in page.messages], page.next)
+
+
+def upcoming_form(messages: list[Upcoming]) -> UpcomingMessages:
+    """Upcoming messages as they are answered."""
+    return UpcomingMessages([UpcomingForm(one.id, one.version, ms_text(one.at_ms)) for one in messages])
