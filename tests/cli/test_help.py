@@ -12,8 +12,9 @@ from batchline import Timeline, Tracker, open_store
 from batchline.cli import app
 from tests.cli.conftest import Call
 
-#: What prints no results that a program would want: a report for people, whose exit code says if all of it is true.
-FOR_PEOPLE = {"demo"}
+#: What prints no results that a program would want: a report for people, whose exit code says if all of it is true;
+#: and what serves until it is stopped.
+FOR_PEOPLE = {"demo", "serve"}
 
 
 def commands(group: Any = None, above: str = "") -> Iterator[tuple[str, Any]]:

@@ -79,7 +79,7 @@ def _asked(found: Configuration, words: Sequence[str], *, all_: bool) -> list[Se
 
 
 def _matters(found: Configuration, setting: Setting) -> bool:
-    return setting.name == setting.key or found.in_force(setting)[1] != "default"
+    return setting.shared or found.in_force(setting)[1] != "default"
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> Table:

@@ -6,7 +6,8 @@
     [topic.create]
     max_attempts = 5               for `batchline topic create`           BATCHLINE_TOPIC_CREATE_MAX_ATTEMPTS
 
-The commands themselves say which keys there are: a key is an option without its dashes.
+The commands themselves say which keys there are: a key is an option without its dashes. It is for all commands if the
+option says so, by a name in the environment that has no command in it: `envvar="BATCHLINE_STORE"`.
 """
 
 import difflib
@@ -26,15 +27,13 @@ from batchline.core.moment import span_text
 from batchline.core.pipeline import Pipeline
 from batchline.errors import InvalidConfiguration, did_you_mean, shown
 
-__all__ = ["SHARED", "Configuration", "Configured", "Setting", "configure", "settings_of"]
+__all__ = ["Configuration", "Configured", "Setting", "configure", "settings_of"]
 
 FILE: Final = Path("batchline.toml")
 VARIABLE: Final = "BATCHLINE_CONFIG"
 PREFIX: Final = "BATCHLINE_"
-#: Keys that stand above all tables: each is for every command that has such an option.
-SHARED: Final = ("store", "producer_group", "consumer", "master", "wait")
 #: What a pipeline's file has there and a configuration has not.
-OF_PIPELINES: Final = {one.name for one in fields(Pipeline)} - {"batch", "work", "master"}
+OF_PIPELINES: Final = {one.name for one in fields(Pipeline)} - {"batch", "work"}
 #: What a value must be, by the type of its option; texts are for all others.
 EXPECTED: Final[Mapping[object, tuple[tuple[type, ...], str]]] = {
     bool: ((bool,), "true or false"),
@@ -55,9 +54,14 @@ class Setting:
     option: TyperOption
 
     @property
+    def shared(self) -> bool:
+        """Whether its key stands above all tables, for every command that has such an option."""
+        return self.option.envvar == f"{PREFIX}{self.key.upper()}"
+
+    @property
     def name(self) -> str:
         """`batch.window`; of what is shared, the key alone."""
-        return self.key if self.key in SHARED else ".".join((*self.command, self.key))
+        return self.key if self.shared else ".".join((*self.command, self.key))
 
     @property
     def variable(self) -> str:
@@ -101,9 +105,9 @@ class Configured(TyperGroup):
     def __init__(self, **given: Any):
         super().__init__(**given)
         for setting in settings_of(self):
-            setting.option.envvar = setting.variable
             # The name of every single one would drown what is said about them: `batchline config` shows them.
-            setting.option.show_envvar = setting.key in SHARED
+            setting.option.show_envvar = setting.shared
+            setting.option.envvar = setting.variable
             # What a file says in place of a default may have a password in it.
             setting.option.show_default = (not setting.option.is_flag and setting.default) or False
 
@@ -120,7 +124,7 @@ class Configuration:
     def value(self, setting: Setting) -> Any:
         """What the file says of an option: in the table of its command, or for all; None if nothing."""
         own = self.said.get((setting.command, setting.key))
-        return self.said.get(((), setting.key)) if own is None and setting.key in SHARED else own
+        return self.said.get(((), setting.key)) if own is None and setting.shared else own
 
     def in_force(self, setting: Setting) -> tuple[str, str]:
         """What holds unless an option says otherwise, and who says so."""
@@ -171,7 +175,7 @@ def _said(
     table: Mapping[str, Any], above: tuple[str, ...], settings: tuple[Setting, ...]
 ) -> Iterator[tuple[tuple[tuple[str, ...], str], Any]]:
     """What a table says and those in it, checked."""
-    here = {one.key: one for one in settings if (one.command == above if above else one.key in SHARED)}
+    here = {one.key: one for one in settings if (one.command == above if above else one.shared)}
     below = {one.command[len(above)] for one in settings if one.command[: len(above)] == above != one.command}
     for key, value in table.items():
         if key in here:

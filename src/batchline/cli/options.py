@@ -192,6 +192,7 @@ Wait = Annotated[
         metavar="SPAN",
         parser=read_span,
         show_default="30s",
+        envvar="BATCHLINE_WAIT",
     ),
 ]
 FanoutId = Annotated[

@@ -28,7 +28,12 @@ def work(
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option("--store", help="The address of the store; all of these in place of a file.", metavar="URL"),
+        typer.Option(
+            "--store",
+            help="The address of the store; all of these in place of a file.",
+            metavar="URL",
+            envvar="BATCHLINE_STORE",
+        ),
     ] = None,
     topic: Annotated[
         str | None,
