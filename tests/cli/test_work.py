@@ -105,5 +105,5 @@ def test_a_store_that_stays_away_is_not_waited_for_longer_than_asked(
         'name = "p"\nout = "o"\n[source]\naddress = "in"\n[publish]\nstore = "postgresql://127.0.0.1:1/none"\n'
     )
     said = batchline(command, tmp_path / "p.toml", "--wait", "0s")
-    assert (said.code, "waited for" in said.err) == (1, False)
+    assert (said.code, "waited for" in said.err) == (4, False)
     assert said.err.startswith("batchline: ")

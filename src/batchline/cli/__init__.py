@@ -30,12 +30,14 @@ from batchline.cli import (
     work,
 )
 from batchline.cli.configuration import VARIABLE, Configured, configure
-from batchline.errors import BatchlineError
+from batchline.errors import BatchlineError, LandingUnavailable, StoreUnavailable
 
 __all__ = ["app", "main"]
 
 TIMELINE = "The timeline"
 PATH = "The path"
+#: Exit codes, beside Typer's own 2 for a wrong command line.
+REFUSED, AWAY = 1, 4
 
 app = typer.Typer(
     name="batchline",
@@ -94,12 +96,12 @@ for command in (
 
 
 def main() -> None:
-    """Run the command; what is refused is said in one sentence, with exit code 1 (2 for a wrong command line)."""
+    """Run the command; what is refused is said in one sentence, with an exit code that says whether to try again."""
     try:
         app()
     except (BatchlineError, ModuleNotFoundError) as error:
         screen.err.print(f"[bold red]batchline:[/] {screen.plain(_said(error))}", soft_wrap=True)
-        sys.exit(1)
+        sys.exit(AWAY if isinstance(error, StoreUnavailable | LandingUnavailable) else REFUSED)
     except KeyboardInterrupt:
         sys.exit(130)
 
