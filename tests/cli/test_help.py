@@ -17,13 +17,13 @@ from tests.cli.conftest import Call
 FOR_PEOPLE = {"demo", "serve"}
 
 
-def commands(group: Any = None, above: str = "") -> Iterator[tuple[str, Any]]:
-    for word, command in (group or get_command(app)).commands.items():
+def commands(group: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    for word, command in group.commands.items():
         name = f"{above} {word}".strip()
         yield from commands(command, name) if hasattr(command, "commands") else [(name, command)]
 
 
-TREE = dict(commands())
+TREE = dict(commands(get_command(app)))
 
 
 def test_the_commands_are_those_that_the_specification_names() -> None:
