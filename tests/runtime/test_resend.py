@@ -129,6 +129,15 @@ def test_an_id_that_is_used_for_something_else_meanwhile_is_left_to_it(store: St
     assert sorted(one.body for one in timeline.lease("jobs", "c", limit=10)) == [b"new", b"old"]
 
 
+def test_an_id_that_has_died_twice_comes_back_twice(store: Store, timeline: Timeline) -> None:
+    bury(timeline, NewMessage(b"first", id="a", priority=1))
+    bury(timeline, NewMessage(b"second", id="a", priority=2))
+    assert Resend(store, "grave", "jobs").run().messages == ["a", "a"]
+    found = timeline.lease("jobs", "c", limit=10)
+    assert [one.body for one in found] == [b"second", b"first"]
+    assert timeline.count("grave").total == 0
+
+
 def test_what_somebody_else_has_leased_stays_and_no_more_than_asked_for_are_sent(
     store: Store, timeline: Timeline
 ) -> None:

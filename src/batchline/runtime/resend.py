@@ -103,16 +103,12 @@ class Resend:
                 self._send_parcels(dead[begin : begin + publisher.AT_ONCE])
 
     def _send_messages(self, owner: str, letters: Sequence[LeasedMessage]) -> None:
-        ids = ["" if made_place(one.id) is not None else one.id for one in letters]
-        turns = [-self._priority(one) for one in letters]
+        ids, turns = _own_ids(letters), [0] * len(letters)
         now_ms, leases = self._timeline.now_ms(), [one.lease for one in letters]
         bodies = [one.body for one in letters]
         creation = Creation(self._to, owner, CheckedMessages(ids, [now_ms] * len(ids), bodies, turns), now_ms * 1_000)
         held = self._transact(len(ids), lambda rows, numbers: resend_messages(rows, creation, leases, numbers))
         self.resent.messages += [one.id for one, was in zip(letters, held, strict=True) if was]
-
-    def _priority(self, letter: LeasedMessage) -> int:
-        return self._timeline.read(self._topic, letter.id, lease=letter.lease).priority
 
     def _send_parcels(self, dead: Sequence[Dead]) -> None:
         parcels = [self._named(parcel) for _, parcel in dead]
@@ -149,6 +145,16 @@ class Resend:
             except NumbersTaken:
                 continue
         raise StoreUnavailable(f"no free numbers were found in {TRIES} tries")
+
+
+def _own_ids(letters: Sequence[LeasedMessage]) -> list[str]:
+    """Their ids, but for those that were made, and for one that has died twice: these get others."""
+    seen: set[str] = set()
+    ids = []
+    for letter in letters:
+        ids.append("" if made_place(letter.id) is not None or letter.id in seen else letter.id)
+        seen.add(letter.id)
+    return ids
 
 
 def _parcel_of(letter: LeasedMessage) -> Consignment | None:

@@ -31,8 +31,8 @@ def resend_messages(rows: Rows, creation: Creation, leases: Sequence[Lease], num
     """Put dead letters of one owner on a topic; tells of each whether its lease still held, and it is there."""
     topic, owner = live_topic(rows, creation.topic), rows.producer_group(creation.producer_group)
     held = [is_active(rows, lease, creation.now_ms) for lease in leases]
+    wanted = _chosen(creation.messages._replace(turns=_turns(rows, leases)), held)
     done_leases(rows, list(compress(leases, held)), creation.now_ms, numbers)
-    wanted = _chosen(creation.messages, held)
     # They were allowed once: no limit for producers keeps them away.
     free = replace(topic, rate_limit=None)
     outcomes = create_messages(rows, free, owner, replace(creation, messages=wanted), numbers)
@@ -42,6 +42,12 @@ def resend_messages(rows: Rows, creation: Creation, leases: Sequence[Lease], num
         again = _chosen(wanted, taken)._replace(ids=[""] * sum(taken))
         create_messages(rows, free, owner, replace(creation, messages=again), numbers)
     return held
+
+
+def _turns(rows: Rows, leases: Sequence[Lease]) -> list[int]:
+    """The priorities that messages have, by where they stand: an id may have been used again since."""
+    turns = {spot.key: spot.turn for spot in rows.spots_of({lease.bundle for lease in leases})}
+    return [turns.get((lease.bundle, lease.spot), 0) for lease in leases]
 
 
 def _chosen(messages: CheckedMessages, which: Sequence[bool]) -> CheckedMessages:
