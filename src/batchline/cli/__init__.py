@@ -30,7 +30,7 @@ from batchline.cli import (
     work,
 )
 from batchline.cli.configuration import VARIABLE, Configured, configure
-from batchline.errors import BatchlineError, LandingUnavailable, StoreUnavailable
+from batchline.errors import BatchlineError, StoreUnavailable
 
 __all__ = ["app", "main"]
 
@@ -101,7 +101,7 @@ def main() -> None:
         app()
     except (BatchlineError, ModuleNotFoundError) as error:
         screen.err.print(f"[bold red]batchline:[/] {screen.plain(_said(error))}", soft_wrap=True)
-        sys.exit(AWAY if isinstance(error, StoreUnavailable | LandingUnavailable) else REFUSED)
+        sys.exit(AWAY if isinstance(error, StoreUnavailable) else REFUSED)
     except KeyboardInterrupt:
         sys.exit(130)
 
