@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import schemathesis
@@ -30,5 +31,5 @@ def url() -> Iterator[str]:
 
 @schema.parametrize()
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-def test_every_answer_is_in_the_document(case: schemathesis.Case, url: str) -> None:
+def test_every_answer_is_in_the_document(case: "schemathesis.Case[Any]", url: str) -> None:
     case.call_and_validate(base_url=url, excluded_checks=EXCLUDED)

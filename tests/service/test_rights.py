@@ -103,7 +103,7 @@ def set_up(directory: Path) -> Iterator[Scene]:
     path, clock = directory / "batchline.db", HandClock()
     with open_store(f"sqlite:///{path}") as store:
         tokens = Tokens(store, clock)
-        mine = {"producer_group": "g", "consumers": ["c*"], "topics": ["t*"]}
+        mine: dict[str, Any] = {"producer_group": "g", "consumers": ["c*"], "topics": ["t*"]}
         texts = {
             "owner": tokens.create("owner", **mine)[1],
             "admin": tokens.create("admin", admin=True)[1],

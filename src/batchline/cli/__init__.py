@@ -26,6 +26,7 @@ from batchline.cli import (
     serve,
     simulate,
     tidy,
+    token,
     topic,
     work,
 )
@@ -81,6 +82,7 @@ app.command("demo")(demo.demo)
 app.add_typer(ingest.app, rich_help_panel=PATH)
 app.add_typer(fanout.app)
 app.command("ack")(fanout.ack)
+app.add_typer(token.app)
 app.command("migrate")(migrate.migrate)
 app.command("tidy")(tidy.tidy)
 app.command("simulate")(simulate.simulate)
