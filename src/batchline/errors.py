@@ -12,6 +12,7 @@
     │   ├── InvalidOperation      an operation we cannot send: a negative cost, a capacity nobody knows
     │   ├── InvalidStore          an address that names no store
     │   ├── InvalidSink           an address that names no sink, an option it does not have, a table it cannot fill
+    │   ├── InvalidConfiguration  a value of batchline.toml or of the environment: an unknown key, a wrong type
     │   ├── InvalidPipeline       a pipeline whose description is not one: an unknown key, a part that is missing
     │   ├── MalformedItem         neither an item id nor a group with a mask
     │   └── MalformedLease        not a lease as it was given out
@@ -91,6 +92,7 @@ __all__ = [
     "ForeignMessage",
     "ImproperOrder",
     "InvalidCheckpoint",
+    "InvalidConfiguration",
     "InvalidCount",
     "InvalidFile",
     "InvalidInput",
@@ -195,6 +197,10 @@ class InvalidMessage(InvalidInput):
 
 class InvalidOperation(InvalidInput):
     """An operation cannot be sent as it is; nothing was changed."""
+
+
+class InvalidConfiguration(InvalidInput):
+    """A configuration says what no command has, or not as it has it; nothing was started."""
 
 
 class InvalidPipeline(InvalidInput):

@@ -123,7 +123,7 @@ def listening(listen: str, *, insecure: bool) -> Iterator[socket.socket]:
     if not insecure and not _is_loopback(host):
         raise InvalidInput(
             f"{host} can be reached by others, and anybody may then send anything: "
-            "listen on 127.0.0.1, or say --insecure"
+            "listen on 127.0.0.1, or say --insecure (insecure = true in a pipeline's file)"
         )
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
