@@ -15,6 +15,7 @@ __all__ = [
     "MOST_VERSIONS",
     "check_after",
     "check_buckets",
+    "check_call_number",
     "check_many",
     "check_number",
     "check_range",
@@ -26,6 +27,8 @@ MOST_LEASED: Final = 10_000
 MOST_VERSIONS: Final = (1 << 31) - 1
 LONGEST_PAGE: Final = 10_000
 MOST_BINS: Final = 10_000
+#: Numbers of bundles and spots begin with it.
+MOST_CALL_NUMBER: Final = 1 << 62
 
 
 def check_many(values: Iterable[T], what: str) -> Iterable[T]:
@@ -51,6 +54,14 @@ def check_number(name: str, number: object, most: int) -> None:
     """A whole number up to the most."""
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= most:
         raise InvalidCount(f"{name} must be a whole number from 1 to {most:,}, got {shown(number)}")
+
+
+def check_call_number(number: object, transactions: int) -> None:
+    """The number of a call that can be repeated: then it is whole, or has not been."""
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= MOST_CALL_NUMBER:
+        raise InvalidInput(f"call_number must be a whole number from 1 to {MOST_CALL_NUMBER}, got {shown(number)}")
+    if transactions > 1:
+        raise InvalidInput("a call with a number has at most 5,000 messages, and 8 MiB of bodies: make several calls")
 
 
 def check_speed(speed: object) -> None:

@@ -34,13 +34,14 @@ from batchline.core.timeline_checks import (
     MOST_VERSIONS,
     check_after,
     check_buckets,
+    check_call_number,
     check_many,
     check_number,
     check_range,
     check_speed,
 )
 from batchline.core.topic import Topic, span_ms
-from batchline.errors import Degraded, InvalidInput, StoreUnavailable
+from batchline.errors import CallTaken, Degraded, InvalidInput, StoreUnavailable
 from batchline.runtime.clock import now_us
 from batchline.stores.attending import attend_broker, attend_consumer
 from batchline.stores.counting import count_messages, future_load
@@ -148,25 +149,36 @@ class Timeline:
 
     # --- producers ---
 
-    def create(self, topic: str, messages: Iterable[NewMessage | bytes], *, producer_group: str) -> list[Outcome]:
+    def create(
+        self,
+        topic: str,
+        messages: Iterable[NewMessage | bytes],
+        *,
+        producer_group: str,
+        call_number: int | None = None,
+    ) -> list[Outcome]:
         """Put messages on the line; when it returns they are stored. The outcomes are in the messages' order.
 
         A message that is there already, with the same owner and body, `exists`: so a call can be repeated, if its
-        messages have ids of your own, or those that an earlier call answered.
+        messages have ids of your own, or those that an earlier call answered. Or it has a `call_number` that nobody
+        else uses, as `fresh_number` makes them: repeated with the same one it creates nothing twice.
         """
         check_name("the name of a topic", topic)
         check_name("the producer group", producer_group)
         moment_us = self._now_us()
         checked = check_messages(messages, moment_us // 1_000)
         self.check_clock()
+        cuts = list(_cuts([len(body) for body in checked.bodies]))
+        if call_number is not None:
+            check_call_number(call_number, len(cuts))
         outcomes: list[Outcome] = []
-        for begin, end in _cuts([len(body) for body in checked.bodies]):
-            outcomes += self._create(Creation(topic, producer_group, checked.part(begin, end), moment_us))
+        for begin, end in cuts:
+            outcomes += self._create(Creation(topic, producer_group, checked.part(begin, end), moment_us), call_number)
         return outcomes
 
-    def _create(self, creation: Creation) -> list[Outcome]:
+    def _create(self, creation: Creation, call_number: int | None) -> list[Outcome]:
         for _ in range(TRIES):
-            first = fresh_number(creation.now_ms, 2 * len(creation.messages.ids))
+            first = call_number or fresh_number(creation.now_ms, 2 * len(creation.messages.ids))
 
             def create(rows: Rows, first: int = first) -> tuple[list[Outcome], int]:
                 topic, owner = live_topic(rows, creation.topic), self._owner(rows, creation.producer_group)
@@ -174,7 +186,9 @@ class Timeline:
 
             try:
                 outcomes, self._owners[creation.producer_group] = self._store.transact(create)
-            except NumbersTaken:
+            except NumbersTaken as error:
+                if call_number is not None:
+                    raise CallTaken(f"the call number {call_number} is taken by another call: take another") from error
                 continue
             return outcomes
         raise StoreUnavailable(f"no free numbers were found in {TRIES} tries")

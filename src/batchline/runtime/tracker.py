@@ -179,10 +179,13 @@ class Tracker:
         cursor = cursor_of(fanout, after)
         return self._store.read(lambda rows: failed_items(rows, fanout, limit, cursor))
 
-    def expire(self, fanout: str) -> ExpireOutcome:
-        """Give a fanout up now, whatever its activity; a late ack is answered `expired`."""
+    def expire(self, fanout: str, *, call_id: str | None = None) -> ExpireOutcome:
+        """Give a fanout up now, whatever its activity; a late ack is answered `expired`.
+
+        Who repeats a call after a lost answer with the same `call_id` gets the same answer.
+        """
         check_name("the id of a fanout", fanout)
-        outcome, call = ExpireOutcome(), _call(None)
+        outcome, call = ExpireOutcome(), _call(call_id)
         looked = self._store.transact(lambda rows: expire_fanout(rows, fanout, self._now_us(), call))
         outcome.take(looked)
         outcome.more = looked.to_clear

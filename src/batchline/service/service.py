@@ -4,6 +4,7 @@ import os
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Final
 
 from batchline.runtime.beat import Beat
@@ -24,6 +25,8 @@ __all__ = ["OPERATIONS", "Service"]
 #: What is the same in every process.
 OPERATIONS: Final = (*topics.OPERATIONS, *messages.OPERATIONS, *leases.OPERATIONS, *fanouts.OPERATIONS)
 THREADS: Final = 8
+#: How long what is finished can still be told from what never was: longer than a client tries again.
+KEPT: Final = timedelta(minutes=1)
 
 
 class Service:
@@ -47,7 +50,7 @@ class Service:
         self.app = App(self.parts, operations, Tokens(store, clock), most_under_way=most_under_way, any_host=any_host)
         #: Its name among the brokers.
         self.name = f"{socket.gethostname()}-{os.getpid()}"
-        self.background = Services(store, beat=Beat(timeline, self.name), clock=clock)
+        self.background = Services(store, keep=KEPT, beat=Beat(timeline, self.name), clock=clock)
 
     def close(self) -> None:
         """End its threads, when nothing is under way any more."""

@@ -1,0 +1,101 @@
+"""The same suite from afar: services on one port, each on a store, and a client of each."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from socket import create_server
+from typing import Any, Self, cast
+
+import uvicorn
+
+from batchline import Store, Timeline, Tracker
+from batchline.client import Client
+from batchline.service.service import Service
+from tests.doubles import HandClock
+
+__all__ = ["CLIENT", "Remote", "Remotes", "serving", "timeline_on", "tracker_on"]
+
+#: A client of a service on a store.
+Remote = Callable[[Store], Client]
+
+CLIENT = "client"
+PATIENCE_S = 30.0
+
+
+@contextmanager
+def serving(app: Any) -> Iterator[str]:
+    """A server in a thread, on a port that is free."""
+    config = uvicorn.Config(app, log_level="critical", lifespan="off", loop="uvloop", http="httptools", ws="none")
+    server = uvicorn.Server(config)
+    with create_server(("127.0.0.1", 0), backlog=1024) as listener:
+        thread = threading.Thread(target=lambda: server.run([listener]))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(PATIENCE_S)
+
+
+@dataclass
+class ShownClock:
+    """Shows what the clock of the test under way shows."""
+
+    clock: Callable[[], int] = field(default_factory=HandClock)
+
+    def __call__(self) -> int:
+        return self.clock()
+
+
+class ClientOfStore(Client):
+    """One that knows what is behind its service, as a tracker does: for tests that look there."""
+
+    _store: Store
+
+
+class Remotes:
+    """Services by number: the first segment of an address says which is meant."""
+
+    def __init__(self) -> None:
+        self._services: list[Service] = []
+        self._clients: dict[int, tuple[Store, Client, ShownClock]] = {}
+
+    def __enter__(self) -> Self:
+        self._stack = ExitStack()
+        self._url = self._stack.enter_context(serving(self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+        for service in self._services:
+            service.close()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        _, number, rest = scope["raw_path"].split(b"/", 2)
+        await self._services[int(number)].app({**scope, "raw_path": b"/" + rest}, receive, send)
+
+    def client(self, store: Store, clock: Callable[[], int]) -> Client:
+        """The client of a store's service; from now on both go by this clock."""
+        if id(store) not in self._clients:
+            self._clients[id(store)] = (store, *self._serve(store))
+        _, client, shown = self._clients[id(store)]
+        shown.clock = clock
+        return client
+
+    def _serve(self, store: Store) -> tuple[Client, ShownClock]:
+        shown = ShownClock()
+        self._services.append(Service(store, threads=2, clock=shown))
+        client = ClientOfStore(f"{self._url}/{len(self._services) - 1}", clock=shown)
+        client._store = store
+        return self._stack.enter_context(client), shown
+
+
+def tracker_on(store: Store, clock: HandClock, remote: Remote | None) -> Tracker:
+    """A tracker on a store, or a client, which has its methods."""
+    return Tracker(store, clock=clock) if remote is None else cast("Tracker", remote(store))
+
+
+def timeline_on(store: Store, clock: HandClock, remote: Remote | None) -> Timeline:
+    """A timeline on a store, or a client, which has its methods."""
+    return Timeline(store, clock=clock) if remote is None else cast("Timeline", remote(store))
