@@ -65,12 +65,9 @@ def remotes() -> Iterator[Remotes]:
 
 
 @pytest.fixture
-def remote(kind: str, clock: HandClock, request: pytest.FixtureRequest) -> Remote | None:
+def remote(kind: str, clock: HandClock, remotes: Remotes) -> Remote | None:
     """Makes a client in place of a tracker or a timeline on a store, where it is the turn of that."""
-    if kind != CLIENT:
-        return None
-    remotes: Remotes = request.getfixturevalue("remotes")
-    return lambda store: remotes.client(store, clock)
+    return remotes.maker(clock) if kind == CLIENT else None
 
 
 @pytest.fixture

@@ -4,20 +4,21 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from socket import create_server
 from typing import Any, Self, cast
 
 import uvicorn
 
-from batchline import Store, Timeline, Tracker
+from batchline import ExpiryRules, Store, Timeline, Tracker
 from batchline.client import Client
 from batchline.service.service import Service
 from tests.doubles import HandClock
 
 __all__ = ["CLIENT", "Remote", "Remotes", "serving", "timeline_on", "tracker_on"]
 
-#: A client of a service on a store.
-Remote = Callable[[Store], Client]
+#: A client of a service on a store; its fanouts expire by these rules.
+Remote = Callable[[Store, ExpiryRules | None], Client]
 
 CLIENT = "client"
 PATIENCE_S = 30.0
@@ -63,8 +64,12 @@ class Remotes:
 
     def __enter__(self) -> Self:
         self._stack = ExitStack()
-        self._url = self._stack.enter_context(serving(self))
         return self
+
+    @cached_property
+    def _url(self) -> str:
+        """Where they are; the server starts when somebody asks."""
+        return self._stack.enter_context(serving(self))
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
@@ -75,27 +80,31 @@ class Remotes:
         _, number, rest = scope["raw_path"].split(b"/", 2)
         await self._services[int(number)].app({**scope, "raw_path": b"/" + rest}, receive, send)
 
-    def client(self, store: Store, clock: Callable[[], int]) -> Client:
+    def maker(self, clock: Callable[[], int]) -> Remote:
+        """Makes clients that go by this clock."""
+        return lambda store, expiry: self.client(store, clock, expiry)
+
+    def client(self, store: Store, clock: Callable[[], int], expiry: ExpiryRules | None = None) -> Client:
         """The client of a store's service; from now on both go by this clock."""
         if id(store) not in self._clients:
-            self._clients[id(store)] = (store, *self._serve(store))
+            self._clients[id(store)] = (store, *self._serve(store, expiry))
         _, client, shown = self._clients[id(store)]
         shown.clock = clock
         return client
 
-    def _serve(self, store: Store) -> tuple[Client, ShownClock]:
+    def _serve(self, store: Store, expiry: ExpiryRules | None) -> tuple[Client, ShownClock]:
         shown = ShownClock()
-        self._services.append(Service(store, threads=2, clock=shown))
+        self._services.append(Service(store, threads=2, expiry=expiry, clock=shown))
         client = ClientOfStore(f"{self._url}/{len(self._services) - 1}", clock=shown)
         client._store = store
         return self._stack.enter_context(client), shown
 
 
-def tracker_on(store: Store, clock: HandClock, remote: Remote | None) -> Tracker:
+def tracker_on(store: Store, clock: HandClock, remote: Remote | None, expiry: ExpiryRules | None = None) -> Tracker:
     """A tracker on a store, or a client, which has its methods."""
-    return Tracker(store, clock=clock) if remote is None else cast("Tracker", remote(store))
+    return Tracker(store, expiry=expiry, clock=clock) if remote is None else cast("Tracker", remote(store, expiry))
 
 
 def timeline_on(store: Store, clock: HandClock, remote: Remote | None) -> Timeline:
     """A timeline on a store, or a client, which has its methods."""
-    return Timeline(store, clock=clock) if remote is None else cast("Timeline", remote(store))
+    return Timeline(store, clock=clock) if remote is None else cast("Timeline", remote(store, None))

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Final
 
+from batchline.core.expiry_rules import ExpiryRules
 from batchline.runtime.beat import Beat
 from batchline.runtime.clock import now_us
 from batchline.runtime.estimated_tracker import EstimatedTracker
@@ -38,6 +39,7 @@ class Service:
         store: Store,
         *,
         estimates: EstimatedTracker | None = None,
+        expiry: ExpiryRules | None = None,
         threads: int = THREADS,
         most_under_way: int = MOST_UNDER_WAY,
         any_host: bool = False,
@@ -45,7 +47,7 @@ class Service:
     ) -> None:
         timeline = Timeline(store, clock=clock)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="service")
-        self.parts = Parts(store, Tracker(store, clock=clock), timeline, self._threads, estimates)
+        self.parts = Parts(store, Tracker(store, expiry=expiry, clock=clock), timeline, self._threads, estimates)
         operations = (*OPERATIONS, *documents_of(OPERATIONS))
         self.app = App(self.parts, operations, Tokens(store, clock), most_under_way=most_under_way, any_host=any_host)
         #: Its name among the brokers.

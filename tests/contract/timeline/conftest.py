@@ -36,6 +36,11 @@ def fresh_store(kind: str, shared_store: Callable[[str, str], Store], clock: Han
 
 
 @pytest.fixture
-def fresh_line(fresh_store: Store, clock: HandClock, remote: Remote | None) -> Line:
+def fresh_timeline(fresh_store: Store, clock: HandClock, remote: Remote | None) -> Timeline:
+    return timeline_on(fresh_store, clock, remote)
+
+
+@pytest.fixture
+def fresh_line(fresh_timeline: Timeline, clock: HandClock) -> Line:
     """A topic with the usual rules in a store of its own, for those that let the background work run."""
-    return Line(timeline_on(fresh_store, clock, remote), clock).make()
+    return Line(fresh_timeline, clock).make()

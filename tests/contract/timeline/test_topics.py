@@ -69,7 +69,9 @@ def test_names_that_look_alike_are_two_topics(timeline: Timeline) -> None:
     alike = (name, f"{name} ", name.upper(), f"{name}é", f"{name}e\u0301")
     for buckets, one in enumerate(alike, 1):
         timeline.create_topic(one, buckets=buckets)
-    assert [(timeline.topic(one).name, timeline.topic(one).buckets) for one in alike] == list(zip(alike, range(1, 6), strict=True))
+    assert [(timeline.topic(one).name, timeline.topic(one).buckets) for one in alike] == list(
+        zip(alike, range(1, 6), strict=True)
+    )
 
 
 # --- update -----------------------------------------------------------------------------------------------------------
