@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from batchline.core.moment import span_of
+from batchline.core.tracker_checks import LONGEST_PAGE
 from batchline.errors import InvalidInput
-from batchline.runtime.tracker import LONGEST_PAGE
 
 __all__ = [
     "DEFAULT_STORE",

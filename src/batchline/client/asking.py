@@ -16,7 +16,7 @@ from batchline.errors import BatchlineError, Overloaded, ServiceRefused, Service
 from batchline.wire.form import Form
 from batchline.wire.problems import ProblemForm, error_of
 
-__all__ = ["RETRY", "TRIES", "Calls", "Nothing", "Trial"]
+__all__ = ["RETRY", "TRIES", "Calls", "Nothing", "Trial", "encode"]
 
 F = TypeVar("F", bound=Form)
 RETRY: Final = RetryRules(timedelta(milliseconds=100), 2.0, timedelta(seconds=5), jitter=0.5)

@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
+import httpx2
+
 from batchline.client.asking import RETRY, TRIES
 from batchline.client.exchange import Lost, Pause, Reply, Request, Steps
 from batchline.client.fanouts import FanoutVerbs
@@ -17,13 +19,8 @@ from batchline.client.messages import MessageVerbs
 from batchline.client.topics import TopicVerbs
 from batchline.core.moment import check_span
 from batchline.core.retry import RetryRules
-from batchline.errors import InvalidInput, InvalidRules, MissingExtra, shown
+from batchline.errors import InvalidInput, InvalidRules, shown
 from batchline.runtime.clock import now_us
-
-try:
-    import httpx2
-except ModuleNotFoundError as error:
-    raise MissingExtra("a client needs httpx2: pip install 'batchline[client]'") from error
 
 __all__ = ["AsyncClient", "Client"]
 

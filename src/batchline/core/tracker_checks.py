@@ -11,6 +11,7 @@ from batchline.core.on_complete import OnComplete
 from batchline.errors import InvalidCount, InvalidInput, InvalidName, shown
 
 __all__ = [
+    "LONGEST_PAGE",
     "check_age",
     "check_count",
     "check_items",

@@ -23,7 +23,8 @@ def created(line: Line, messages: list[NewMessage | bytes], number: Any, **other
 
 
 def test_nothing_is_created_twice_however_late_it_is_repeated(stored_line: Line) -> None:
-    line, new = stored_line, [NewMessage(b"a"), NewMessage(b"b", id="b"), b"c", *[b""] * 100]
+    line = stored_line
+    new: list[NewMessage | bytes] = [NewMessage(b"a"), NewMessage(b"b", id="b"), b"c", *[b""] * 100]
     number = fresh_number(line.now, 2 * len(new))
     first = created(line, new, number)
     assert set(words(first)) == {"created"}

@@ -361,7 +361,7 @@ class Run:
 
 def begin(store: Store, remotes: Remotes | None) -> Run:
     clock = HandClock()
-    timeline = timeline_on(store, clock, remotes and remotes.maker(clock))
+    timeline = timeline_on(store, clock, None if remotes is None else remotes.maker(clock))
     for topic in TOPICS[:2]:
         timeline.create_topic(
             topic.name,
