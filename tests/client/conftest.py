@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -11,9 +10,8 @@ import pytest
 
 from batchline import RetryRules, Store, Timeline, Tracker, open_store
 from batchline.client import AsyncClient, Client
-from batchline.service.service import Service
+from batchline.service.in_thread import serve_in_thread
 from tests.client.crooked import Crooked, crooked
-from tests.contract.remote import serving
 from tests.doubles import new_id
 
 QUICK = RetryRules(timedelta(milliseconds=1), 1.0, timedelta(milliseconds=1))
@@ -39,7 +37,7 @@ def service_store() -> Iterator[Store]:
 
 @pytest.fixture(scope="session")
 def service_url(service_store: Store) -> Iterator[str]:
-    with closing(Service(service_store, threads=2)) as service, serving(service.app) as url:
+    with serve_in_thread(service_store, threads=2) as url:
         yield url
 
 

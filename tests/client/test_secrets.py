@@ -3,7 +3,6 @@
 import logging
 import traceback
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
@@ -11,10 +10,9 @@ from batchline import open_store
 from batchline.client import Client
 from batchline.errors import BatchlineError, Forbidden, ServiceUnavailable, Unauthorized
 from batchline.runtime.tokens import Tokens
-from batchline.service.service import Service
+from batchline.service.in_thread import serve_in_thread
 from tests.client.conftest import QUICK
 from tests.client.crooked import Crooked, How, crooked
-from tests.contract.remote import serving
 
 HOWS: tuple[How, ...] = ("cut", "half", "503")
 
@@ -22,10 +20,9 @@ HOWS: tuple[How, ...] = ("cut", "half", "503")
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[tuple[Crooked, str]]:
     """A service that asks for tokens, and one of them: of the producer group `mine`."""
-    with open_store("memory://") as store, closing(Service(store, threads=2)) as service:
+    with open_store("memory://") as store, serve_in_thread(store, threads=2) as url, crooked(url) as server:
         _, token = Tokens(store).create("mine", producer_group="mine", admin=True)
-        with serving(service.app) as url, crooked(url) as server:
-            yield server, token
+        yield server, token
 
 
 def test_a_token_says_which_producer_group_it_is(guarded: tuple[Crooked, str]) -> None:

@@ -1,42 +1,23 @@
 """The same suite from afar: services on one port, each on a store, and a client of each."""
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
-from socket import create_server
 from typing import Any, Self, cast
-
-import uvicorn
 
 from batchline import ExpiryRules, Store, Timeline, Tracker
 from batchline.client import Client
+from batchline.service.in_thread import serve_app_in_thread
 from batchline.service.service import Service
 from tests.doubles import HandClock
 
-__all__ = ["CLIENT", "Remote", "Remotes", "serving", "timeline_on", "tracker_on"]
+__all__ = ["CLIENT", "Remote", "Remotes", "timeline_on", "tracker_on"]
 
 #: A client of a service on a store; its fanouts expire by these rules.
 Remote = Callable[[Store, ExpiryRules | None], Client]
 
 CLIENT = "client"
-PATIENCE_S = 30.0
-
-
-@contextmanager
-def serving(app: Any) -> Iterator[str]:
-    """A server in a thread, on a port that is free."""
-    config = uvicorn.Config(app, log_level="critical", lifespan="off", loop="uvloop", http="httptools", ws="none")
-    server = uvicorn.Server(config)
-    with create_server(("127.0.0.1", 0), backlog=1024) as listener:
-        thread = threading.Thread(target=lambda: server.run([listener]))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(PATIENCE_S)
 
 
 @dataclass
@@ -69,7 +50,7 @@ class Remotes:
     @cached_property
     def _url(self) -> str:
         """Where they are; the server starts when somebody asks."""
-        return self._stack.enter_context(serving(self))
+        return self._stack.enter_context(serve_app_in_thread(self))
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
