@@ -33,6 +33,7 @@
     │   ├── TopicDeleted          it is being deleted, and takes nothing any more
     │   ├── UnknownMessage        there is none of this id on the topic
     │   ├── ForeignMessage        it is neither yours nor leased to you
+    │   ├── CallTaken             another call has this number: take another
     │   └── RefusedMessage        rows that a topic does not take as messages; the others are on it
     ├── OperationRefused      operations that the dispatcher does not take; none of them was enqueued
     │   ├── TooExpensive          it costs more than the limiter can ever give
@@ -78,6 +79,7 @@ from typing import Any, Final
 __all__ = [
     "BatchlineError",
     "BufferFull",
+    "CallTaken",
     "ChildItem",
     "DeadlinePassed",
     "Degraded",
@@ -281,6 +283,10 @@ class UnknownMessage(TopicRefused):
 
 class ForeignMessage(TopicRefused):
     """The message is neither yours nor leased to you."""
+
+
+class CallTaken(TopicRefused):
+    """Another call has the number of this one: take another."""
 
 
 class RefusedMessage(TopicRefused):

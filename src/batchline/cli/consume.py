@@ -24,7 +24,8 @@ from batchline.cli.timeline_options import (
     timeline_on,
 )
 from batchline.core.message import LeasedMessage, lease_text, moment_ms
-from batchline.runtime.timeline import MOST_LEASED, Timeline
+from batchline.core.timeline_checks import MOST_LEASED
+from batchline.runtime.timeline import Timeline
 
 __all__ = ["done", "extend", "lease", "leases", "release"]
 

@@ -9,8 +9,8 @@ import typer
 
 from batchline.cli.completion import fanout_ids, words
 from batchline.core.moment import span_of
+from batchline.core.tracker_checks import LONGEST_PAGE
 from batchline.errors import InvalidInput
-from batchline.runtime.tracker import LONGEST_PAGE
 
 __all__ = [
     "DEFAULT_STORE",

@@ -4,6 +4,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Final, cast
+from urllib.parse import unquote
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -26,6 +27,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+#: Percent-encoded, as in an address.
 GROUP_HEADER: Final = "batchline-producer-group"
 #: Requests that are worked on at the same time; those who wait for messages are not counted.
 MOST_UNDER_WAY: Final = 256
@@ -89,7 +91,8 @@ class App:
         """Who asks; Unauthorized if that cannot be told."""
         asked = await self._parts.in_thread(self._tokens.any)
         check_origin(request.headers, any_host=self._any_host or asked)
-        said_group = request.headers.get(GROUP_HEADER)
+        # A name may have characters that no header holds.
+        said_group = unquote(request.headers.get(GROUP_HEADER, "")) or None
         caller = Caller(await self._token(request) if asked else None, said_group)
         caller.check_said_group()
         return caller

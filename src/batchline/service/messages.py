@@ -3,7 +3,7 @@
 from typing import Final
 
 from batchline.core.message import read_lease
-from batchline.errors import ForeignMessage, TopicDeleted, UnknownMessage, UnknownTopic
+from batchline.errors import CallTaken, ForeignMessage, TopicDeleted, UnknownMessage, UnknownTopic
 from batchline.service.operation import Call, Operation
 from batchline.wire.form import Form, ms_of_at
 from batchline.wire.messages import (
@@ -40,8 +40,8 @@ class PageQuery(Form):
 def create_messages(call: Call[NewMessages]) -> Outcomes:
     """Put messages on the line; when it is answered they are stored."""
     messages = [new_message(form) for form in call.form.messages]
-    group = call.caller.producer_group()
-    return outcomes_form(call.parts.timeline.create(call.topic, messages, producer_group=group))
+    group, number = call.caller.producer_group(), call.form.call_number
+    return outcomes_form(call.parts.timeline.create(call.topic, messages, producer_group=group, call_number=number))
 
 
 def move_messages(call: Call[MoveForm]) -> Outcomes:
@@ -77,7 +77,7 @@ CHANGED: Final = (UnknownTopic, TopicDeleted)
 READ: Final = (UnknownTopic, UnknownMessage, ForeignMessage)
 
 OPERATIONS: Final = (
-    Operation("POST", MESSAGES, "produce", create_messages, NewMessages, Outcomes, refusals=CHANGED),
+    Operation("POST", MESSAGES, "produce", create_messages, NewMessages, Outcomes, refusals=(*CHANGED, CallTaken)),
     Operation("POST", f"{MESSAGES}/move", "produce", move_messages, MoveForm, Outcomes, refusals=CHANGED),
     Operation("POST", f"{MESSAGES}/cancel", "produce", cancel_messages, CancelForm, Outcomes, refusals=CHANGED),
     Operation("GET", f"{MESSAGES}/{{id}}", "read", read_message, ReadQuery, MessageForm, refusals=READ),

@@ -4,8 +4,10 @@ import os
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Final
 
+from batchline.core.expiry_rules import ExpiryRules
 from batchline.runtime.beat import Beat
 from batchline.runtime.clock import now_us
 from batchline.runtime.estimated_tracker import EstimatedTracker
@@ -24,6 +26,8 @@ __all__ = ["OPERATIONS", "Service"]
 #: What is the same in every process.
 OPERATIONS: Final = (*topics.OPERATIONS, *messages.OPERATIONS, *leases.OPERATIONS, *fanouts.OPERATIONS)
 THREADS: Final = 8
+#: How long what is finished can still be told from what never was: longer than a client tries again.
+KEPT: Final = timedelta(minutes=1)
 
 
 class Service:
@@ -35,6 +39,7 @@ class Service:
         store: Store,
         *,
         estimates: EstimatedTracker | None = None,
+        expiry: ExpiryRules | None = None,
         threads: int = THREADS,
         most_under_way: int = MOST_UNDER_WAY,
         any_host: bool = False,
@@ -42,12 +47,12 @@ class Service:
     ) -> None:
         timeline = Timeline(store, clock=clock)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="service")
-        self.parts = Parts(store, Tracker(store, clock=clock), timeline, self._threads, estimates)
+        self.parts = Parts(store, Tracker(store, expiry=expiry, clock=clock), timeline, self._threads, estimates)
         operations = (*OPERATIONS, *documents_of(OPERATIONS))
         self.app = App(self.parts, operations, Tokens(store, clock), most_under_way=most_under_way, any_host=any_host)
         #: Its name among the brokers.
         self.name = f"{socket.gethostname()}-{os.getpid()}"
-        self.background = Services(store, beat=Beat(timeline, self.name), clock=clock)
+        self.background = Services(store, keep=KEPT, beat=Beat(timeline, self.name), clock=clock)
 
     def close(self) -> None:
         """End its threads, when nothing is under way any more."""
