@@ -130,6 +130,7 @@ class Consumer:
         try:
             await self._consume()
         finally:
+            self._intake.abort()
             self._threads.shutdown(wait=False, cancel_futures=True)
             if self._services and services:
                 self._services.stop()
@@ -240,11 +241,7 @@ class Consumer:
         return 0.0
 
     def _start(self, messages: Iterable[LeasedMessage]) -> None:
-        running = {one.message.id: one for one in self._running}
         for message in messages:
-            if message.id in running:  # told once more after a connection was lost, perhaps with a newer lease
-                running[message.id].lease = message.lease
-                continue
             task = asyncio.ensure_future(self._handle(message))
             task.add_done_callback(lambda _: self._wake.set())
             self._running.append(Running(message, message.lease, task))

@@ -53,6 +53,9 @@ class Intake(Protocol):
     async def leave(self) -> None:
         """Take part no more."""
 
+    def abort(self) -> None:
+        """Let go of what is still open, without a word; again changes nothing."""
+
     def pause_s(self) -> float:
         """How long to wait before what did not answer is asked again."""
 

@@ -91,6 +91,9 @@ class Polling:
         """Leave the topic."""
         await asyncio.to_thread(self._timeline.unsubscribe, self._topic, self._consumer)
 
+    def abort(self) -> None:
+        """Nothing is open."""
+
     def pause_s(self) -> float:
         """Always the same."""
         return PAUSE_S

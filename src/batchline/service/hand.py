@@ -13,10 +13,10 @@ __all__ = ["MOST_AT_ONCE", "Hand", "check_prefetch"]
 MOST_AT_ONCE: Final = 256
 
 
-def check_prefetch(prefetch: int, least: int = 0) -> int:
+def check_prefetch(prefetch: int) -> int:
     """How many messages a consumer may have unfinished, if it may."""
-    if not least <= prefetch <= MOST_PREFETCHED:
-        raise InvalidCount(f"prefetch must be a whole number from {least} to {MOST_PREFETCHED:,}, got {prefetch}")
+    if not 0 <= prefetch <= MOST_PREFETCHED:
+        raise InvalidCount(f"prefetch must be a whole number from 0 to {MOST_PREFETCHED:,}, got {prefetch}")
     return prefetch
 
 

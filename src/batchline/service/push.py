@@ -25,7 +25,7 @@ async def subscribe(call: SocketCall[SubscribeQuery]) -> None:
     """Messages of a topic, pushed to a consumer as they become due; on the same socket it tells what became of them."""
     form = call.form
     duration = None if form.duration is None else read_span("duration", form.duration)
-    consumer, prefetch = call.caller.check_consumer(form.consumer), check_prefetch(form.prefetch, 1)
+    consumer, prefetch = call.caller.check_consumer(form.consumer), check_prefetch(form.prefetch)
     subscriber = Subscriber(call, consumer, prefetch, duration)
     try:
         await subscriber.enter()

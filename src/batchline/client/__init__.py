@@ -1,0 +1,1 @@
+"""The tracker and the timeline from afar: the same verbs, over HTTP."""
