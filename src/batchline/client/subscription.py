@@ -176,6 +176,7 @@ class Push:
         return [lease_text(self._leases.get(lease.id, lease)) for lease in leases]
 
     def _extended(self, outcomes: list[Outcome]) -> None:
+        self._failures = 0
         for outcome in outcomes:
             if outcome.lease is None:
                 self._leases.pop(outcome.id, None)
@@ -183,6 +184,7 @@ class Push:
                 self._leases[outcome.id] = outcome.lease
 
     def _finished(self, outcomes: list[Outcome]) -> None:
+        self._failures = 0
         for outcome in outcomes:
             self._leases.pop(outcome.id, None)
 

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
+from itertools import count
 from typing import Any, Final, Protocol
 
 from batchline.errors import BatchlineError, Degraded, ServiceRefused, StoreError, TopicRefused, Unauthorized
@@ -88,11 +89,11 @@ class Roll:
         return True
 
     async def _call_all(self) -> None:
-        number = 0
-        while self._present:
+        for number in count(1):
             self._empty.clear()
             await self._wait(self._empty, CALL_EVERY.total_seconds())
-            number += 1
+            if not self._present:
+                break
             # A store that is away comes back: nobody loses a socket by that.
             try:
                 await self.call(is_beat=number % BEATS == 0)

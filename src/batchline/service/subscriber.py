@@ -68,13 +68,11 @@ class Subscriber:
 
     async def enter(self) -> None:
         """Take part in the topic, with what it holds from before; raises what is wrong, before anything is accepted."""
+        timeline, in_thread = self._parts.timeline, self._parts.in_thread
+        # First of all: an older socket does not make room for one that is refused.
+        self._lease_ms = (await in_thread(timeline.topic, self.topic)).lease_ms(self._duration)
         await self._parts.roll.enter(self)
-        self._held, self._lease_ms = await self._parts.in_thread(self._begin)
-
-    def _begin(self) -> tuple[list[LeasedMessage], int]:
-        timeline = self._parts.timeline
-        lease_ms = timeline.topic(self.topic).lease_ms(self._duration)
-        return timeline.my_leases(self.consumer, topic=self.topic), lease_ms
+        self._held = await in_thread(lambda: timeline.my_leases(self.consumer, topic=self.topic))
 
     async def live(self) -> None:
         """Push and listen, until one side ends it."""
