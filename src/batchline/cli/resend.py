@@ -11,8 +11,9 @@ from batchline.cli.outcomes import messages_text
 from batchline.cli.stores import open_existing
 from batchline.cli.timeline_options import TopicName, naming_topics
 from batchline.core.message import Upcoming, moment_ms
+from batchline.core.timeline_checks import LONGEST_PAGE
 from batchline.runtime.resend import Resend, Resent, origin_of
-from batchline.runtime.timeline import LONGEST_PAGE, Timeline
+from batchline.runtime.timeline import Timeline
 
 __all__ = ["resend"]
 

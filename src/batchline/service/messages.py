@@ -41,14 +41,18 @@ def create_messages(call: Call[NewMessages]) -> Outcomes:
     """Put messages on the line; when it is answered they are stored."""
     messages = [new_message(form) for form in call.form.messages]
     group, number = call.caller.producer_group(), call.form.call_number
-    return outcomes_form(call.parts.timeline.create(call.topic, messages, producer_group=group, call_number=number))
+    outcomes = call.parts.timeline.create(call.topic, messages, producer_group=group, call_number=number)
+    call.parts.pumps.wake(call.topic)
+    return outcomes_form(outcomes)
 
 
 def move_messages(call: Call[MoveForm]) -> Outcomes:
     """Let messages of yours stand at other moments; not while somebody has leased them."""
     moments = {id: ms_of_at("the moment of a message", at) for id, at in call.form.moments.items()}
     group = call.caller.producer_group()
-    return outcomes_form(call.parts.timeline.move(call.topic, moments, producer_group=group))
+    outcomes = call.parts.timeline.move(call.topic, moments, producer_group=group)
+    call.parts.pumps.wake(call.topic)
+    return outcomes_form(outcomes)
 
 
 def cancel_messages(call: Call[CancelForm]) -> Outcomes:
