@@ -53,9 +53,9 @@ class UpcomingQuery(Form):
 
 
 class NextDueQuery(Form):
-    """Who asks."""
+    """In whose buckets; without a consumer, in all of them."""
 
-    consumer: Name
+    consumer: Name | None = None
 
 
 async def lease_messages(call: Call[LeaseForm]) -> LeasedMessages:
@@ -179,8 +179,11 @@ def list_upcoming(call: Call[UpcomingQuery]) -> UpcomingMessages:
 
 
 def next_due(call: Call[NextDueQuery]) -> NextDue:
-    """When the next message in a consumer's buckets is, or was, due."""
-    at_ms = call.parts.timeline.next_due(call.topic, call.caller.check_consumer(call.form.consumer))
+    """When the next message in a consumer's buckets, or in all, is or was due."""
+    consumer = call.form.consumer
+    if consumer is not None:
+        call.caller.check_consumer(consumer)
+    at_ms = call.parts.timeline.next_due(call.topic, consumer)
     return NextDue(None if at_ms is None else ms_text(at_ms))
 
 
