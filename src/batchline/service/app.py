@@ -12,7 +12,8 @@ from starlette.responses import Response
 from batchline.core.token import Token
 from batchline.errors import BatchlineError, Overloaded, Unauthorized, WrongMethod
 from batchline.runtime.tokens import Tokens
-from batchline.service.caller import Caller
+from batchline.service.caller import NOBODY, Caller
+from batchline.service.observer import Observers, Sighting
 from batchline.service.operation import Answer, Call, Operation
 from batchline.service.origin import check_origin
 from batchline.service.parts import Parts
@@ -45,9 +46,11 @@ class App:
         *,
         most_under_way: int = MOST_UNDER_WAY,
         any_host: bool = False,
+        observers: Observers | None = None,
     ) -> None:
         """Of `parts` the operations are done; `any_host` is for who is reached under another name than localhost."""
         self._parts, self._tokens, self._any_host = parts, tokens, any_host
+        self._observers = observers or Observers()
         self._router = Router(operations)
         self._most, self.under_way = most_under_way, 0
 
@@ -56,22 +59,36 @@ class App:
         if scope["type"] != "http":
             return
         request = Request(scope, receive, send)
+        sighting = self._observers.began(request.method)
         try:
-            response = await self._answer(request)
+            response = await self._refused_or_answered(request, sighting)
+            sighting.status = response.status_code
+            await response(scope, receive, send)
         except ClientDisconnect:
             return
-        except BatchlineError as error:
-            response = self._problem(request, error)
-        except Exception:
-            LOG.exception("%s %s", scope["method"], scope["path"])
-            response = _response(BROKEN, 500, PROBLEM_JSON)
-        await response(scope, receive, send)
+        finally:
+            self._observers.ended(sighting)
 
-    async def _answer(self, request: Request) -> Response:
+    async def _refused_or_answered(self, request: Request, sighting: Sighting) -> Response:
+        try:
+            return await self._answer(request, sighting)
+        except ClientDisconnect:
+            raise
+        except BatchlineError as error:
+            sighting.problem = type(error).__name__
+            return self._problem(request, error)
+        except Exception:
+            LOG.exception("in %s", sighting.operation)
+            sighting.problem = "InternalError"
+            return _response(BROKEN, 500, PROBLEM_JSON)
+
+    async def _answer(self, request: Request, sighting: Sighting) -> Response:
         found = self._router.find(request.method, request.scope["raw_path"])
-        caller = await self.caller_of(request)
+        sighting.operation = found.operation.name
+        caller = await self._caller(request, found.operation)
+        sighting.token = "" if caller.token is None else caller.token.id
         check_right(found, caller)
-        if self.under_way >= self._most:
+        if self.under_way >= self._most and not found.operation.urgent:
             raise Overloaded(f"{self.under_way:,} requests are under way: try again in {RETRY_AFTER_S} s")
         self.under_way += 1
         try:
@@ -84,6 +101,13 @@ class App:
         if inspect.iscoroutinefunction(operation.handler):
             return cast("Answer", await operation.handler(call))
         return cast("Answer", await self._parts.in_thread(operation.handler, call))
+
+    async def _caller(self, request: Request, operation: Operation) -> Caller:
+        """Who asks; who is asked for no token is nobody, and the store need not be there for that."""
+        if operation.right == "none":
+            check_origin(request.headers, any_host=True)
+            return NOBODY
+        return await self.caller_of(request)
 
     async def caller_of(self, request: Request) -> Caller:
         """Who asks; Unauthorized if that cannot be told."""

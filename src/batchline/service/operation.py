@@ -67,6 +67,8 @@ class Operation:
     media: str = "application/json"
     #: Content types of a body that the handler reads by itself.
     reads: tuple[str, ...] = ()
+    #: Whether it is done even when there is too much to do.
+    urgent: bool = False
 
     @property
     def name(self) -> str:
