@@ -12,9 +12,9 @@ from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.fanout import STATES, Ending, FailedItem, FanoutPage, FanoutStatus, NewFanout, State
 from batchline.core.item_group import MOST_ITEMS, SALT_BITS, ItemGroup, item_groups
 from batchline.core.moment import AFTER_ALL_US, BEFORE_ALL_US, span_us
-from batchline.core.name import check_name, reason_text
+from batchline.core.name import check_labels, check_name, reason_text
 from batchline.core.on_complete import OnComplete
-from batchline.errors import InvalidCount, InvalidInput, InvalidName, UnknownFanout, check_choice, shown
+from batchline.errors import InvalidCount, InvalidInput, UnknownFanout, check_choice, shown
 from batchline.runtime.clock import now_us
 from batchline.stores.expiring import Looked, clear_fanout, expire_fanout, look_at
 from batchline.stores.listing import cursor_of, failed_items, list_fanouts, pending_items
@@ -82,7 +82,7 @@ class Tracker:
             salt=secrets.randbits(SALT_BITS),
             parent=None if parent is None else check_name("the id of a parent", parent),
             tolerate=_check_tolerate(tolerate),
-            labels=_check_labels({} if labels is None else labels),
+            labels=check_labels({} if labels is None else labels),
             unsealed_for_us=rules.unsealed_us,
             sealed_for_us=rules.sealed_us,
             tombstone_for_us=rules.tombstone_us,
@@ -225,7 +225,7 @@ class Tracker:
         if parent is not None:
             check_name("the id of a parent", parent)
         _check_limit(limit)
-        wanted = tuple(_check_labels({} if labels is None else labels).items())
+        wanted = tuple(check_labels({} if labels is None else labels).items())
         listing = Listing(_check_page(after), limit, state, wanted, self._before_us(older_than))
         return self._store.read(lambda rows: list_fanouts(rows, listing, parent))
 
@@ -287,12 +287,3 @@ def _check_tolerate(tolerate: object) -> int | None:
     if not isinstance(tolerate, int) or isinstance(tolerate, bool) or not 0 <= tolerate < 2**63:
         raise InvalidCount(f"tolerate must be a whole number from 0 on, or None for any number, got {shown(tolerate)}")
     return tolerate
-
-
-def _check_labels(labels: object) -> dict[str, str]:
-    if not isinstance(labels, Mapping):
-        raise InvalidName(f"labels must map names to values, got {shown(labels)}")
-    for name, value in labels.items():
-        check_name("the name of a label", name)
-        check_name(f"the value of the label {name!r}", value)
-    return dict(sorted(labels.items()))
