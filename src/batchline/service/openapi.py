@@ -47,7 +47,7 @@ def _operation(one: Operation, components: dict[str, Any]) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": one.name,
         "summary": one.summary,
-        "tags": [one.path.split("/")[2] if one.path.startswith("/v1/") else "service"],
+        "tags": [_tag(one.path)],
         "x-right": one.right,
         "parameters": [*_names(one), *_query(one, components)],
         "responses": _responses(one),
@@ -57,6 +57,12 @@ def _operation(one: Operation, components: dict[str, Any]) -> dict[str, Any]:
     elif one.reads:
         described["requestBody"] = {"required": True, "content": {kind: {"schema": {}} for kind in one.reads}}
     return described
+
+
+def _tag(path: str) -> str:
+    if path.startswith("/api/v1/batch"):
+        return "carlyle"
+    return path.split("/")[2] if path.startswith("/v1/") else "service"
 
 
 def _names(one: Operation) -> Iterable[dict[str, Any]]:

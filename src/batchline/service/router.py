@@ -32,11 +32,12 @@ class Router:
     def __init__(self, operations: Iterable[Operation]) -> None:
         self._root = _Place()
         for operation in operations:
-            self._add(operation)
+            for path in (operation.path, *operation.aliases):
+                self._add(path, operation)
 
-    def _add(self, operation: Operation) -> None:
+    def _add(self, path: str, operation: Operation) -> None:
         place = self._root
-        for segment in operation.path.split("/")[1:]:
+        for segment in path.split("/")[1:]:
             if segment.startswith("{"):
                 place.any = place.any or _Place()
                 place = place.any
@@ -74,7 +75,8 @@ class Router:
 
 
 def _names(operation: Operation, segments: list[bytes]) -> dict[str, str]:
-    pairs = zip(operation.path.split("/")[1:], segments, strict=True)
+    # Not strict: an alias has no names, and may be longer.
+    pairs = zip(operation.path.split("/")[1:], segments, strict=False)
     return {name[1:-1]: _decoded(segment) for name, segment in pairs if name.startswith("{")}
 
 

@@ -14,7 +14,17 @@ from batchline.runtime.services import Services
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tokens import Tokens
 from batchline.runtime.tracker import Tracker
-from batchline.service import fanouts, health, leases, measurements, messages, topics
+from batchline.service import (
+    carlyle_estimated,
+    carlyle_exact,
+    estimates,
+    fanouts,
+    health,
+    leases,
+    measurements,
+    messages,
+    topics,
+)
 from batchline.service.app import MOST_UNDER_WAY, App
 from batchline.service.documents import documents_of
 from batchline.service.group_commit import GroupCommit
@@ -35,6 +45,9 @@ OPERATIONS: Final = (
     *messages.OPERATIONS,
     *leases.OPERATIONS,
     *fanouts.OPERATIONS,
+    *estimates.OPERATIONS,
+    *carlyle_exact.OPERATIONS,
+    *carlyle_estimated.OPERATIONS,
     *measurements.OPERATIONS,
     *health.OPERATIONS,
 )
