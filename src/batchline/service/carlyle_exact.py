@@ -5,6 +5,7 @@ As in Carlyle, an ack or a close that is repeated is told of the completion agai
 
 import re
 import secrets
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
@@ -56,9 +57,9 @@ class SinceQuery(Form):
 
 def create_batch(call: Call[NewBatchForm]) -> BatchId:
     """Create a batch; its user key is told with its completion."""
-    tracker, id = call.parts.tracker, _free_id(call.parts.tracker)
+    id = _free_id(call.parts.tracker)
     user_key = {USER_KEY: call.form.user_key} if call.form.user_key else {}
-    tracker.open(str(id), labels=MARK | user_key | call.caller.owner_labels())
+    call.parts.tracker.open(str(id), labels=MARK | user_key | call.caller.owner_labels())
     return BatchId(id)
 
 
@@ -132,7 +133,8 @@ def _removed(call: Call[SinceQuery], states: tuple[State, ...]) -> BatchesRemove
     tracker, removed = call.parts.tracker, BatchesRemoved(0, 0)
     for state in states:
         for status in _idle(tracker, state, since, MOST_REMOVED - removed.batches_removed):
-            tracker.expire(status.id)
+            with suppress(UnknownFanout):  # its tombstone was removed meanwhile
+                tracker.expire(status.id)
             removed.batches_removed += 1
             removed.items_removed += status.total
     return removed

@@ -11,13 +11,13 @@ from batchline.service.operation import NoForm, Operation
 from batchline.wire.form import Form
 from batchline.wire.problems import PROBLEM_JSON, ProblemForm, status_of
 
-__all__ = ["openapi_document"]
+__all__ = ["ALWAYS", "WITH_BODY", "WITH_TOKEN", "openapi_document"]
 
 JSON: Final = "application/json"
 REFERENCE: Final = "#/components/schemas/{name}"
 #: How every request may be refused.
-ALWAYS: Final = (errors.WrongContent, errors.Overloaded)
-WITH_TOKEN: Final = (errors.Unauthorized, errors.Forbidden)
+ALWAYS: Final = (errors.WrongContent, errors.Forbidden, errors.Overloaded, errors.StoreUnavailable)
+WITH_TOKEN: Final = (errors.Unauthorized,)
 WITH_BODY: Final = (errors.TooLarge, errors.TooSlow, errors.WrongMedia)
 NAME: Final = {"type": "string", "minLength": 1, "maxLength": 255}
 TITLE: Final = "Batchline"
