@@ -18,11 +18,9 @@ from batchline.service.store_numbers import StoreNumbers
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD = json.loads((ROOT / "deploy/grafana/batchline.json").read_text())
-ALERTS = [
-    rule
-    for group in yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text())["groups"]
-    for rule in group["rules"]
-]
+GROUPS = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text())["groups"]
+ALERTS = [rule for group in GROUPS for rule in group["rules"]]
+PAGE = (ROOT / "docs/reference/metrics.md").read_text()
 NAME = re.compile(r"\b(?:batchline|process)_[a-z_]+\b")
 SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total",), "gauge": ("",)}
 
@@ -35,9 +33,7 @@ def there() -> Iterator[Any]:
 
 def documented() -> dict[str, tuple[str, set[str]]]:
     """Type and labels, by name, as the page has them."""
-    rows = re.findall(
-        r"^\| `(\w+)` \| (\w+) \| (.*?) \| .+ \|$", (ROOT / "docs/reference/metrics.md").read_text(), re.M
-    )
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \|(.*?)\| .+ \|$", PAGE, re.MULTILINE)
     return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
 
 
