@@ -1,7 +1,7 @@
 """The tables of docs/reference/http.md, made of the operations: `python -m tests.docs.http_tables` puts them there."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +51,13 @@ def operations() -> str:
 
 
 def _table(group: Iterable[Operation]) -> str:
-    rows = [
-        f"| `{one.method} {one.path}` | {one.summary} | {one.right} | {_request(one)} | {_answer(one)} | {_refused(one)} |"
-        for one in group
-    ]
-    return "\n".join(
-        ["| request | what it does | right | form | answer | refused |", "|---|---|---|---|---|---|", *rows]
-    )
+    head = ["| request | what it does | right | form | answer | refused |", "|---|---|---|---|---|---|"]
+    return "\n".join([*head, *map(_row, group)])
+
+
+def _row(one: Operation) -> str:
+    cells = (f"`{one.method} {one.path}`", one.summary, one.right, _request(one), _answer(one), _refused(one))
+    return f"| {' | '.join(cells)} |"
 
 
 def _request(one: Operation) -> str:
@@ -91,7 +91,9 @@ def _form(name: str, schema: dict[str, Any]) -> str:
         for field, kind in schema["properties"].items()
     ]
     text = " ".join(schema.get("description", "").split())
-    return "\n".join([f"#### {name}", "", text, "", "| field | is | default |", "|---|---|---|", *rows])
+    return "\n".join(
+        [f"#### {name} {{ #form-{name.lower()} }}", "", text, "", "| field | is | default |", "|---|---|---|", *rows]
+    )
 
 
 def _default(field: str, kind: dict[str, Any], schema: dict[str, Any]) -> str:
@@ -137,7 +139,7 @@ def _meaning(kind: type[BatchlineError]) -> str:
 
 
 def _link(name: str) -> str:
-    return f"[{name}](#{name.lower()})"
+    return f"[{name}](#form-{name.lower()})"
 
 
 def filled(page: str) -> str:
@@ -147,11 +149,6 @@ def filled(page: str) -> str:
         assert begin in page, begin
         page = re.sub(f"{begin}.*?{end}", lambda _, t=f"{begin}\n\n{text}\n\n{end}": t, page, flags=re.DOTALL)  # type: ignore[misc]
     return page
-
-
-def lines_of(text: str) -> Iterator[str]:
-    """Lines, for a difference."""
-    return iter(text.splitlines())
 
 
 if __name__ == "__main__":
