@@ -5,7 +5,7 @@ from typing import Final
 
 from batchline import __version__
 from batchline.errors import MissingExtra
-from batchline.service.observer import UNKNOWN, Sighting
+from batchline.service.observer import Sighting
 
 try:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -38,7 +38,9 @@ class Metrics:
             buckets=REQUEST_S,
             registry=registry,
         )
-        self._under_way = Gauge("batchline_http_requests_under_way", "Requests under way.", registry=registry)
+        self._under_way = 0
+        under_way = Gauge("batchline_http_requests_under_way", "Requests under way.", registry=registry)
+        under_way.set_function(lambda: self._under_way)
         self._refused = Counter(
             "batchline_http_refused", "Requests that were refused, by their problem.", ["problem"], registry=registry
         )
@@ -52,6 +54,7 @@ class Metrics:
         self._store_failed = Counter(
             "batchline_store_call_failures", "Calls that the store has failed.", ["call"], registry=registry
         )
+        self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         #: Requests that wait for messages to be due.
         self.waiting = Gauge("batchline_http_requests_waiting", "Requests that wait for messages.", registry=registry)
         #: WebSockets that are open.
@@ -59,16 +62,26 @@ class Metrics:
 
     def began(self) -> None:
         """A request has come."""
-        self._under_way.inc()
+        self._under_way += 1
 
     def ended(self, sighting: Sighting) -> None:
         """A request was answered."""
-        self._under_way.dec()
-        self._requests.labels(sighting.operation, sighting.status).inc()
-        if sighting.operation != UNKNOWN:
-            self._seconds.labels(sighting.operation).observe(sighting.seconds)
+        self._under_way -= 1
+        requests, seconds = self._of(sighting.operation, sighting.status)
+        requests.inc()
+        seconds.observe(sighting.seconds)
         if sighting.problem:
             self._refused.labels(sighting.problem).inc()
+
+    def _of(self, operation: str, status: int) -> tuple[Counter, Histogram]:
+        # Kept, for looking labels up costs more than counting.
+        found = self._known.get((operation, status))
+        if found is None:
+            found = self._known[operation, status] = (
+                self._requests.labels(operation, status),
+                self._seconds.labels(operation),
+            )
+        return found
 
     def store_called(self, call: str, seconds: float, failed: bool) -> None:
         """The store was called, from any thread."""
