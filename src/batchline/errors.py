@@ -64,6 +64,7 @@
     │   ├── WrongMedia            a request with another content type than what is asked for
     │   ├── TooSlow               a request that took too long to arrive
     │   ├── TooLarge              more than one request may hold: divide it
+    │   ├── NotReady              it cannot do its work now: the database, its schema or the clock is not right
     │   ├── Overloaded            there is too much to do now; try later, `retry_after` if it is said
     │   └── ServiceUnavailable    it could not be reached; the call can be repeated
     └── MissingExtra          a part that is not installed
@@ -112,6 +113,7 @@ __all__ = [
     "MalformedItem",
     "MalformedLease",
     "MissingExtra",
+    "NotReady",
     "OperationRefused",
     "Overloaded",
     "PartlyDelivered",
@@ -429,6 +431,10 @@ class TooSlow(ServiceRefused):
 
 class TooLarge(ServiceRefused):
     """A request holds more than one may; divide it."""
+
+
+class NotReady(ServiceRefused):
+    """The service cannot do its work now; the reasons are told."""
 
 
 class Overloaded(ServiceRefused):

@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ from typing import Any
 from batchline.errors import InvalidInput, MissingExtra
 from batchline.runtime.clock import now_us, wait_for
 from batchline.service.group_commit import GroupCommit
-from batchline.service.measurements import measurements_app
+from batchline.service.measurements import OPERATIONS
+from batchline.service.service import Service
 from batchline.sources.landing import Landing
+from batchline.stores import open_store
 from batchline.wire.push import LARGEST_FRAME
 
 try:
@@ -56,9 +58,11 @@ def serve_measurements(
 ) -> dict[str, int]:
     """Serve until SIGINT or SIGTERM, or, in a thread, until `stop` is set; what has landed."""
     group = GroupCommit(landing, now_us)
-    with listening(listen, insecure=insecure) as listener:
+    # It needs no store, so there are no tokens: whoever reaches it may send.
+    with listening(listen, insecure=insecure) as listener, open_store("memory://") as store:
         tell(f"listening on {address_of(listener)}/v1/measurements")
-        asyncio.run(serve_app(measurements_app(group), listener, lambda: look(_counted(group)), stop))
+        with closing(Service(store, landing=group, operations=OPERATIONS, threads=2, any_host=True)) as service:
+            asyncio.run(serve_app(service.app, listener, lambda: look(_counted(group)), stop))
     look(_counted(group))
     return {"landed": group.landed, "malformed": group.malformed, "files": group.files}
 

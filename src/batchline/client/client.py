@@ -65,16 +65,8 @@ class _Verbs(TopicVerbs, MessageVerbs, LeaseVerbs, FanoutVerbs):
 
     def subscription(self, topic: str, consumer: str, *, prefetch: int, duration: timedelta | None) -> Push:
         """Messages of a topic for a consumer, pushed: what `Consumer` takes, at most `prefetch` unfinished."""
-        return Push(
-            self._url,
-            self._token,
-            topic,
-            consumer,
-            prefetch=prefetch,
-            duration=duration,
-            tls=self._tls,
-            clock=self._now_us,
-        )
+        how: Any = {"prefetch": prefetch, "duration": duration, "tls": self._tls, "clock": self._now_us}
+        return Push(self._url, self._token, topic, consumer, **how)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._url!r})"

@@ -13,7 +13,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from batchline.core.token import Token
 from batchline.errors import BatchlineError, Unauthorized, WrongMethod
-from batchline.service.caller import Caller
+from batchline.service.caller import NOBODY, Caller
+from batchline.service.observer import Observers, Sighting
 from batchline.service.operation import Answer, Call, Operation, Right, Socket, SocketCall
 from batchline.service.origin import check_origin
 from batchline.service.parts import Parts
@@ -46,9 +47,11 @@ class App:
         sockets: Iterable[Socket] = (),
         *,
         any_host: bool = False,
+        observers: Observers | None = None,
     ) -> None:
         """Of `parts` the operations are done; `any_host` is for who is reached under another name than localhost."""
         self._parts, self._any_host = parts, any_host
+        self._observers = observers or Observers()
         self._router, self._sockets = Router(operations), Router(sockets)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,22 +61,36 @@ class App:
         if scope["type"] != "http":
             return
         request = Request(scope, receive, send)
+        sighting = self._observers.began(request.method)
         try:
-            response = await self._answer(request)
+            response = await self._refused_or_answered(request, sighting)
+            sighting.status = response.status_code
+            await response(scope, receive, send)
         except ClientDisconnect:
             return
-        except BatchlineError as error:
-            response = self._problem(request, error)
-        except Exception:
-            LOG.exception("%s %s", scope["method"], scope["path"])
-            response = _response(BROKEN, 500, PROBLEM_JSON)
-        await response(scope, receive, send)
+        finally:
+            self._observers.ended(sighting)
 
-    async def _answer(self, request: Request) -> Response:
+    async def _refused_or_answered(self, request: Request, sighting: Sighting) -> Response:
+        try:
+            return await self._answer(request, sighting)
+        except ClientDisconnect:
+            raise
+        except BatchlineError as error:
+            sighting.problem = type(error).__name__
+            return self._problem(request, error)
+        except Exception:
+            LOG.exception("in %s", sighting.operation)
+            sighting.problem = "InternalError"
+            return _response(BROKEN, 500, PROBLEM_JSON)
+
+    async def _answer(self, request: Request, sighting: Sighting) -> Response:
         found = self._router.find(request.method, request.scope["raw_path"])
-        caller = await self.caller_of(request)
+        sighting.operation = found.operation.name
+        caller = await self._caller(request, found.operation)
+        sighting.token = "" if caller.token is None else caller.token.id
         check_right(found.operation.right, found.path, caller)
-        with self._parts.under_way.working():
+        with self._parts.under_way.working(urgent=found.operation.urgent):
             call = Call(self._parts, caller, found.path, await read_form(request, found.operation), request)
             return _response(await self._done(found.operation, call), found.operation.status)
 
@@ -81,6 +98,13 @@ class App:
         if inspect.iscoroutinefunction(operation.handler):
             return cast("Answer", await operation.handler(call))
         return cast("Answer", await self._parts.in_thread(operation.handler, call))
+
+    async def _caller(self, request: Request, operation: Operation) -> Caller:
+        """Who asks; who is asked for no token is nobody, and the store need not be there for that."""
+        if operation.right == "none":
+            check_origin(request.headers, any_host=True)
+            return NOBODY
+        return await self.caller_of(request)
 
     async def _live(self, socket: WebSocket) -> None:
         """Live as long as a socket; if it is refused, answer why."""

@@ -83,7 +83,7 @@ READ: Final = (UnknownTopic, UnknownMessage, ForeignMessage)
 OPERATIONS: Final = (
     Operation("POST", MESSAGES, "produce", create_messages, NewMessages, Outcomes, refusals=(*CHANGED, CallTaken)),
     Operation("POST", f"{MESSAGES}/move", "produce", move_messages, MoveForm, Outcomes, refusals=CHANGED),
-    Operation("POST", f"{MESSAGES}/cancel", "produce", cancel_messages, CancelForm, Outcomes, refusals=CHANGED),
+    Operation("POST", f"{MESSAGES}/cancel", "produce", cancel_messages, CancelForm, Outcomes, refusals=(UnknownTopic,)),
     Operation("GET", f"{MESSAGES}/{{id}}", "read", read_message, ReadQuery, MessageForm, refusals=READ),
     Operation("GET", "/v1/messages", "produce", my_messages, PageQuery, Messages),
 )

@@ -11,13 +11,13 @@ from batchline.service.operation import NoForm, Operation, Socket
 from batchline.wire.form import Form
 from batchline.wire.problems import PROBLEM_JSON, ProblemForm, status_of
 
-__all__ = ["openapi_document"]
+__all__ = ["ALWAYS", "WITH_BODY", "WITH_TOKEN", "openapi_document"]
 
 JSON: Final = "application/json"
 REFERENCE: Final = "#/components/schemas/{name}"
 #: How every request may be refused.
-ALWAYS: Final = (errors.WrongContent, errors.Overloaded)
-WITH_TOKEN: Final = (errors.Unauthorized, errors.Forbidden)
+ALWAYS: Final = (errors.WrongContent, errors.Forbidden, errors.Overloaded, errors.StoreUnavailable)
+WITH_TOKEN: Final = (errors.Unauthorized,)
 WITH_BODY: Final = (errors.TooLarge, errors.TooSlow, errors.WrongMedia)
 NAME: Final = {"type": "string", "minLength": 1, "maxLength": 255}
 TITLE: Final = "Batchline"
@@ -54,7 +54,7 @@ def _operation(one: Operation, components: dict[str, Any]) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": one.name,
         "summary": one.summary,
-        "tags": [one.path.split("/")[2] if one.path.startswith("/v1/") else "service"],
+        "tags": [_tag(one.path)],
         "x-right": one.right,
         "parameters": [*_names(one), *_query(one, components)],
         "responses": _responses(one),
@@ -64,6 +64,12 @@ def _operation(one: Operation, components: dict[str, Any]) -> dict[str, Any]:
     elif one.reads:
         described["requestBody"] = {"required": True, "content": {kind: {"schema": {}} for kind in one.reads}}
     return described
+
+
+def _tag(path: str) -> str:
+    if path.startswith("/api/v1/batch"):
+        return "carlyle"
+    return path.split("/")[2] if path.startswith("/v1/") else "service"
 
 
 def _names(one: Operation) -> Iterable[dict[str, Any]]:

@@ -57,7 +57,7 @@ class Operation:
     right: Right
     #: Does it, in a thread; or, a coroutine function, in the loop.
     handler: Callable[[Call[Any]], Answer] | Callable[[Call[Any]], Awaitable[Answer]]
-    #: What the body has; of GET and DELETE, what the query has.
+    #: What the body has; of GET and DELETE, and with `in_query`, what the query has.
     form: type[Form] = NoForm
     #: What is answered; without it, nothing (204).
     answer: type[Form] | None = None
@@ -68,6 +68,12 @@ class Operation:
     media: str = "application/json"
     #: Content types of a body that the handler reads by itself.
     reads: tuple[str, ...] = ()
+    #: Whether it is done even when there is too much to do.
+    urgent: bool = False
+    #: Whether its form is in the query, whatever its method.
+    in_query: bool = False
+    #: Other addresses that lead here, without names in them.
+    aliases: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -82,7 +88,7 @@ class Operation:
     @property
     def has_body(self) -> bool:
         """Whether its form is in the body."""
-        return self.method in ("POST", "PUT", "PATCH") and self.form is not NoForm
+        return self.method in ("POST", "PUT", "PATCH") and self.form is not NoForm and not self.in_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,7 @@ class Socket:
     #: Accepts it and lives as long as it; what it raises before that is answered as a problem.
     handler: Callable[[SocketCall[Any]], Awaitable[None]]
     form: type[Form]
+    aliases: tuple[str, ...] = ()
 
     @property
     def method(self) -> str:

@@ -21,6 +21,10 @@ class Routed(Protocol):
     def path(self) -> str:
         """Where."""
 
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Where, too."""
+
 
 R = TypeVar("R", bound=Routed)
 
@@ -47,11 +51,12 @@ class Router(Generic[R]):
     def __init__(self, operations: Iterable[R]) -> None:
         self._root: _Place[R] = _Place()
         for operation in operations:
-            self._add(operation)
+            for path in (operation.path, *operation.aliases):
+                self._add(path, operation)
 
-    def _add(self, operation: R) -> None:
+    def _add(self, path: str, operation: R) -> None:
         place = self._root
-        for segment in operation.path.split("/")[1:]:
+        for segment in path.split("/")[1:]:
             if segment.startswith("{"):
                 place.any = place.any or _Place()
                 place = place.any
@@ -89,7 +94,8 @@ class Router(Generic[R]):
 
 
 def _names(operation: Routed, segments: list[bytes]) -> dict[str, str]:
-    pairs = zip(operation.path.split("/")[1:], segments, strict=True)
+    # Not strict: an alias has no names, and may be longer.
+    pairs = zip(operation.path.split("/")[1:], segments, strict=False)
     return {name[1:-1]: _decoded(segment) for name, segment in pairs if name.startswith("{")}
 
 

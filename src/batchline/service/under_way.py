@@ -24,9 +24,9 @@ class UnderWay:
         self.waiting = 0
 
     @contextmanager
-    def working(self) -> Iterator[None]:
-        """A request is worked on; Overloaded if there are too many."""
-        if self.requests >= self._most:
+    def working(self, *, urgent: bool = False) -> Iterator[None]:
+        """A request is worked on; Overloaded if there are too many, unless it is urgent."""
+        if self.requests >= self._most and not urgent:
             raise Overloaded(f"{self.requests:,} requests are under way: try again in {RETRY_AFTER_S} s")
         self.requests += 1
         try:
