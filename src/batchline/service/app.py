@@ -93,7 +93,9 @@ class App:
         check_origin(request.headers, any_host=self._any_host or asked)
         # A name may have characters that no header holds.
         said_group = unquote(request.headers.get(GROUP_HEADER, "")) or None
-        return Caller(await self._token(request) if asked else None, said_group)
+        caller = Caller(await self._token(request) if asked else None, said_group)
+        caller.check_said_group()
+        return caller
 
     async def _token(self, request: Request) -> Token:
         kind, _, text = request.headers.get("authorization", "").partition(" ")

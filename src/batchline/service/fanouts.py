@@ -44,7 +44,7 @@ from batchline.wire.fanouts import (
     on_complete_of,
     seal_answer,
 )
-from batchline.wire.form import Form, read_span
+from batchline.wire.form import Form, Name, Span, read_span
 
 __all__ = ["OPERATIONS"]
 
@@ -57,8 +57,8 @@ class ListQuery(Form):
     label: list[str] = field(default_factory=list)
     #: The same as a JSON object, for names of any kind.
     labels: str | None = None
-    older_than: str | None = None
-    parent: str | None = None
+    older_than: Span | None = None
+    parent: Name | None = None
     after: int | None = None
     limit: int = 100
 
@@ -201,7 +201,7 @@ KNOWN: Final = (UnknownFanout,)
 LIVE: Final = (UnknownFanout, FanoutExpired)
 
 OPERATIONS: Final = (
-    Operation("GET", FANOUTS, "read", list_fanouts, ListQuery, Fanouts),
+    Operation("GET", FANOUTS, "read", list_fanouts, ListQuery, Fanouts, refusals=KNOWN),
     Operation(
         "POST",
         FANOUTS,
