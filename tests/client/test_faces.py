@@ -10,7 +10,8 @@ import pytest
 
 from batchline import FanoutStatus, LeasedMessage, RetryRules, Timeline, Topic, Tracker
 from batchline.client import AsyncClient, Client
-from batchline.errors import BatchlineError, InvalidInput, InvalidName, InvalidRules
+from batchline.errors import BatchlineError, ImproperOrder, InvalidInput, InvalidName, InvalidRules
+from tests.client.conftest import Face
 from tests.client.crooked import Crooked
 from tests.doubles import new_id
 
@@ -87,6 +88,9 @@ def test_what_is_wrong_is_raised_by_the_call_that_is_awaited(server: Crooked) ->
         ({"url": "localhost:8080"}, InvalidInput, "expected the address of a service such as http://127.0.0.1:8080"),
         ({"url": "ftp://localhost"}, InvalidInput, "expected the address of a service"),
         ({"url": "http://"}, InvalidInput, "expected the address of a service"),
+        ({"url": "http://localhost:99999"}, InvalidInput, "expected the address of a service"),
+        ({"url": "http://a b/"}, InvalidInput, "expected the address of a service"),
+        ({"url": "http://[::1"}, InvalidInput, "expected the address of a service"),
         ({"url": None}, InvalidInput, "expected the address of a service .*, got None"),
         ({"url": "http://me:bl_secret@localhost"}, InvalidInput, "neither a name, a password nor a query"),
         ({"url": "http://localhost/?token=bl_secret"}, InvalidInput, "neither a name, a password nor a query"),
@@ -108,6 +112,13 @@ def test_a_client_that_cannot_be_is_refused(
     with pytest.raises(error, match=said) as raised:
         kind(**({"url": "http://localhost:8080"} | settings))
     assert "secret" not in str(raised.value)
+
+
+def test_a_client_that_is_closed_says_so(face: Face) -> None:
+    face("topics")
+    face("close")
+    with pytest.raises(ImproperOrder, match="the client is closed"):
+        face("topics")
 
 
 def test_settings_that_can_be() -> None:

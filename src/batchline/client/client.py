@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 import httpx2
 
@@ -20,7 +20,7 @@ from batchline.client.subscription import Push
 from batchline.client.topics import TopicVerbs
 from batchline.core.moment import check_span
 from batchline.core.retry import RetryRules
-from batchline.errors import InvalidInput, InvalidRules, shown
+from batchline.errors import ImproperOrder, InvalidInput, InvalidRules, shown
 from batchline.runtime.clock import now_us
 
 __all__ = ["AsyncClient", "Client"]
@@ -99,8 +99,9 @@ class Client(_Verbs):
             self._closed.wait(step.seconds)
             return None
         try:
+            _check_open(self._http)
             return _reply(self._http.request(step.method, step.target, **self._options(step)))
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             return Lost(error)
 
     def close(self) -> None:
@@ -137,8 +138,9 @@ class AsyncClient(_Verbs):
             await asyncio.sleep(step.seconds)
             return None
         try:
+            _check_open(self._http)
             return _reply(await self._http.request(step.method, step.target, **self._options(step)))
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             return Lost(error)
 
     async def close(self) -> None:
@@ -158,13 +160,26 @@ def _reply(response: httpx2.Response) -> Reply:
     return Reply(response.status_code, response.content, response.headers.get("retry-after"))
 
 
+def _check_open(http: httpx2.Client | httpx2.AsyncClient) -> None:
+    if http.is_closed:
+        raise ImproperOrder("the client is closed: make another")
+
+
 def _check_url(url: object) -> str:
-    parts = urlsplit(url) if isinstance(url, str) else None
+    parts = _parts(url) if isinstance(url, str) else None
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput(f"expected the address of a service such as http://127.0.0.1:8080, got {shown(url)}")
     if parts.username is not None or parts.password is not None or parts.query:
         raise InvalidInput("the address of a service holds neither a name, a password nor a query: use token=…")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def _parts(url: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(url)
+        return parts if parts.port != 0 and not set(url) & set(" \\") and url.isprintable() else None
+    except ValueError:  # no port, or half an address of IPv6
+        return None
 
 
 def _authorization(token: object) -> dict[str, str]:

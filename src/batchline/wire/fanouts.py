@@ -199,7 +199,7 @@ class FailedItems(Form):
 class ExpireForm(Form):
     """The same `call_id` again gets the same answer."""
 
-    call_id: str | None = None
+    call_id: Name | None = None
 
 
 class ExpireDueForm(Form):
