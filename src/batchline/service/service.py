@@ -13,7 +13,7 @@ from batchline.runtime.services import Services
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tokens import Tokens
 from batchline.runtime.tracker import Tracker
-from batchline.service import fanouts, leases, messages, topics
+from batchline.service import callers, fanouts, leases, messages, pages, topics
 from batchline.service.app import MOST_UNDER_WAY, App
 from batchline.service.documents import documents_of
 from batchline.service.parts import Parts
@@ -22,7 +22,13 @@ from batchline.stores.store import Store
 __all__ = ["OPERATIONS", "Service"]
 
 #: What is the same in every process.
-OPERATIONS: Final = (*topics.OPERATIONS, *messages.OPERATIONS, *leases.OPERATIONS, *fanouts.OPERATIONS)
+OPERATIONS: Final = (
+    *topics.OPERATIONS,
+    *messages.OPERATIONS,
+    *leases.OPERATIONS,
+    *fanouts.OPERATIONS,
+    *callers.OPERATIONS,
+)
 THREADS: Final = 8
 
 
@@ -43,7 +49,7 @@ class Service:
         timeline = Timeline(store, clock=clock)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="service")
         self.parts = Parts(store, Tracker(store, clock=clock), timeline, self._threads, estimates)
-        operations = (*OPERATIONS, *documents_of(OPERATIONS))
+        operations = (*OPERATIONS, *documents_of(OPERATIONS), *pages.OPERATIONS)
         self.app = App(self.parts, operations, Tokens(store, clock), most_under_way=most_under_way, any_host=any_host)
         #: Its name among the brokers.
         self.name = f"{socket.gethostname()}-{os.getpid()}"

@@ -1,0 +1,7 @@
+import { h } from "./dom.js";
+
+/** This page is being built. */
+export function open(view) {
+  view.root.append(h("div", { class: "head" }, h("h1", {}, "Pipeline")), h("p", { class: "empty" }, "Nothing to show yet."));
+  return async () => {};
+}
