@@ -90,7 +90,9 @@ class App:
         asked = await self._parts.in_thread(self._tokens.any)
         check_origin(request.headers, any_host=self._any_host or asked)
         said_group = request.headers.get(GROUP_HEADER)
-        return Caller(await self._token(request) if asked else None, said_group)
+        caller = Caller(await self._token(request) if asked else None, said_group)
+        caller.check_said_group()
+        return caller
 
     async def _token(self, request: Request) -> Token:
         kind, _, text = request.headers.get("authorization", "").partition(" ")

@@ -42,7 +42,7 @@ from batchline.wire.fanouts import (
     on_complete_of,
     seal_answer,
 )
-from batchline.wire.form import Form, read_span
+from batchline.wire.form import Form, Name, Span, read_span
 
 __all__ = ["OPERATIONS"]
 
@@ -53,8 +53,8 @@ class ListQuery(Form):
     state: State | None = None
     #: Labels such as `job=import`.
     label: list[str] = field(default_factory=list)
-    older_than: str | None = None
-    parent: str | None = None
+    older_than: Span | None = None
+    parent: Name | None = None
     after: int | None = None
     limit: int = 100
 

@@ -7,7 +7,7 @@ from batchline.errors import Forbidden, TopicDeleted, UnknownTopic
 from batchline.service.messages import MESSAGES
 from batchline.service.operation import Call, Operation
 from batchline.service.topics import TOPIC
-from batchline.wire.form import Form, ms_of_at, ms_text, read_span
+from batchline.wire.form import Form, Name, Span, ms_of_at, ms_text, read_span
 from batchline.wire.messages import (
     ExtendForm,
     LeasedMessages,
@@ -29,22 +29,22 @@ __all__ = ["OPERATIONS"]
 class HeldQuery(Form):
     """Whose leases, on all topics or on one."""
 
-    consumer: str
-    topic: str | None = None
+    consumer: Name
+    topic: Name | None = None
 
 
 class UpcomingQuery(Form):
     """Who looks ahead, how far, and for how many."""
 
-    consumer: str
-    within: str = "1s"
+    consumer: Name
+    within: Span = "1s"
     limit: int = 100
 
 
 class NextDueQuery(Form):
     """Who asks."""
 
-    consumer: str
+    consumer: Name
 
 
 def lease_messages(call: Call[LeaseForm]) -> LeasedMessages:

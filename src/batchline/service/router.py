@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
+from batchline.core.name import check_name
 from batchline.errors import UnknownRoute, WrongContent, WrongMethod
 from batchline.service.operation import Operation
 
@@ -80,6 +81,6 @@ def _names(operation: Operation, segments: list[bytes]) -> dict[str, str]:
 
 def _decoded(segment: bytes) -> str:
     try:
-        return unquote_to_bytes(segment).decode()
+        return check_name("a name in the address", unquote_to_bytes(segment).decode())
     except UnicodeDecodeError as error:
         raise WrongContent(f"expected UTF-8 in the address, got {segment.decode('latin-1')[:300]!r}") from error

@@ -3,18 +3,22 @@
 import base64
 import binascii
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
 import msgspec
+from msgspec import Meta
 
-from batchline.core.message import check_at, ms_of
+from batchline.core.message import LATEST_MS, check_at, ms_of
 from batchline.core.moment import span_of, span_text
+from batchline.core.name import LONGEST_NAME
 from batchline.errors import InvalidMessage, InvalidRules
 
 __all__ = [
     "MOST_AT_ONCE",
     "At",
     "Form",
+    "Name",
+    "Span",
     "body_of",
     "moment_text",
     "ms_of_at",
@@ -27,7 +31,14 @@ __all__ = [
 #: Messages, leases or item ids that one call may name.
 MOST_AT_ONCE: Final = 10_000
 #: A moment: ISO 8601 with its zone, or milliseconds since the epoch.
-At = str | int
+At = (
+    Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+    | Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": LATEST_MS})]
+)
+#: A span such as 500ms, 30s or 2h.
+Span = Annotated[str, Meta(extra_json_schema={"pattern": r"^\d+(\.\d+)?(us|ms|s|m|h|d)$", "examples": ["30s"]})]
+#: A name that every store can keep.
+Name = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": LONGEST_NAME})]
 
 
 class Form(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
