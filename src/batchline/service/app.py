@@ -12,7 +12,7 @@ from starlette.responses import Response
 from batchline.core.token import Token
 from batchline.errors import BatchlineError, Overloaded, Unauthorized, WrongMethod
 from batchline.runtime.tokens import Tokens
-from batchline.service.caller import Caller
+from batchline.service.caller import NOBODY, Caller
 from batchline.service.operation import Answer, Call, Operation
 from batchline.service.origin import check_origin
 from batchline.service.parts import Parts
@@ -69,7 +69,7 @@ class App:
 
     async def _answer(self, request: Request) -> Response:
         found = self._router.find(request.method, request.scope["raw_path"])
-        caller = await self.caller_of(request)
+        caller = await self._caller(request, found.operation)
         check_right(found, caller)
         if self.under_way >= self._most:
             raise Overloaded(f"{self.under_way:,} requests are under way: try again in {RETRY_AFTER_S} s")
@@ -84,6 +84,13 @@ class App:
         if inspect.iscoroutinefunction(operation.handler):
             return cast("Answer", await operation.handler(call))
         return cast("Answer", await self._parts.in_thread(operation.handler, call))
+
+    async def _caller(self, request: Request, operation: Operation) -> Caller:
+        """Who asks; who is asked for no token is nobody, and the store need not be there for that."""
+        if operation.right == "none":
+            check_origin(request.headers, any_host=True)
+            return NOBODY
+        return await self.caller_of(request)
 
     async def caller_of(self, request: Request) -> Caller:
         """Who asks; Unauthorized if that cannot be told."""
