@@ -18,19 +18,17 @@ ADDRESSES: Final = ("/", "/timeline", "/fanouts", "/fanouts/{fanout}", "/capacit
 SHELL: Final = "shell.html"
 KINDS: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 #: Only files of ours are run, shown and asked; texts never become markup, and nobody puts a page into a frame.
-POLICY: Final = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    )
+POLICY: Final = (
+    "default-src 'none'; "
+    "script-src 'self'; "
+    "style-src 'self'; "
+    "img-src 'self'; "
+    "connect-src 'self'; "
+    "base-uri 'none'; "
+    "form-action 'none'; "
+    "frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; "
+    "trusted-types 'none'"
 )
 HEADERS: Final = {
     "content-security-policy": POLICY,
