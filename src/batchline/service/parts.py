@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
 from batchline.stores.store import Store
+
+if TYPE_CHECKING:
+    from batchline.sources.results import Results
 
 __all__ = ["Parts"]
 
@@ -25,6 +28,8 @@ class Parts:
     timeline: Timeline
     threads: ThreadPoolExecutor
     estimates: EstimatedTracker | None = None
+    #: What a pipeline has written, if there is something to show of it.
+    tables: "Results | None" = None
 
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Call something that waits for the store, while the loop goes on."""

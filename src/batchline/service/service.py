@@ -4,7 +4,8 @@ import os
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from batchline.runtime.beat import Beat
 from batchline.runtime.clock import now_us
@@ -13,11 +14,14 @@ from batchline.runtime.services import Services
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tokens import Tokens
 from batchline.runtime.tracker import Tracker
-from batchline.service import callers, fanouts, leases, messages, pages, topics
+from batchline.service import callers, capacity, fanouts, leases, messages, pages, reports, topics, windows
 from batchline.service.app import MOST_UNDER_WAY, App
 from batchline.service.documents import documents_of
 from batchline.service.parts import Parts
 from batchline.stores.store import Store
+
+if TYPE_CHECKING:
+    from batchline.sources.results import Results
 
 __all__ = ["OPERATIONS", "Service"]
 
@@ -28,6 +32,9 @@ OPERATIONS: Final = (
     *leases.OPERATIONS,
     *fanouts.OPERATIONS,
     *callers.OPERATIONS,
+    *capacity.OPERATIONS,
+    *reports.OPERATIONS,
+    *windows.OPERATIONS,
 )
 THREADS: Final = 8
 
@@ -44,11 +51,12 @@ class Service:
         threads: int = THREADS,
         most_under_way: int = MOST_UNDER_WAY,
         any_host: bool = False,
+        tables: Path | None = None,
         clock: Callable[[], int] = now_us,
     ) -> None:
         timeline = Timeline(store, clock=clock)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="service")
-        self.parts = Parts(store, Tracker(store, clock=clock), timeline, self._threads, estimates)
+        self.parts = Parts(store, Tracker(store, clock=clock), timeline, self._threads, estimates, _results_in(tables))
         operations = (*OPERATIONS, *documents_of(OPERATIONS), *pages.OPERATIONS)
         self.app = App(self.parts, operations, Tokens(store, clock), most_under_way=most_under_way, any_host=any_host)
         #: Its name among the brokers.
@@ -58,3 +66,11 @@ class Service:
     def close(self) -> None:
         """End its threads, when nothing is under way any more."""
         self._threads.shutdown(wait=True, cancel_futures=True)
+
+
+def _results_in(tables: Path | None) -> "Results | None":
+    if tables is None:
+        return None
+    from batchline.sources.results import Results
+
+    return Results(tables)
