@@ -58,10 +58,10 @@ class Results:
         self.directory = directory
 
     def keys(self, like: str, limit: int) -> list[KeyCounts]:
-        """Keys with a text in them: those of which most was rejected, then most batched, first."""
+        """Keys with a text in them: those with most that was rejected first, and those without a batch last."""
         batches, rejected = (self._counted(name, like) for name in (BATCHES, REJECTED))
         found = [KeyCounts(key, batches[key], rejected[key]) for key in {**batches, **rejected}]
-        return sorted(found, key=lambda one: (-one.rejected, -one.batches, one.key))[:limit]
+        return sorted(found, key=lambda one: (not one.batches, -one.rejected, -one.batches, one.key))[:limit]
 
     def of(self, key: str) -> KeyRows:
         """All batches of a key, and all that was rejected of it, with times in microseconds."""
