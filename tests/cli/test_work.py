@@ -11,6 +11,7 @@ from batchline import Timeline, Tracker, open_store
 from batchline.core.consignment import Consignment
 from batchline.runtime.publisher import Publisher, make_topics
 from tests.cli.conftest import Call
+from tests.runtime.reports import documented, keys_of, reports_in
 
 PARCELS, LANES = 5, 3
 
@@ -45,6 +46,18 @@ def test_a_worker_delivers_what_is_there_and_tells_what_that_ended(store: str, t
     assert len(list((tmp_path / "in").iterdir())) == PARCELS * LANES
     again = batchline("work", "--store", store, "--sink", f"files:{tmp_path}/in", "--until-empty")
     assert again.out.startswith("0 parcels delivered")
+
+
+def test_a_worker_leaves_reports_of_what_it_did(store: str, tmp_path: Path, batchline: Call) -> None:
+    words = ("--capacity", 1000, "--cost", "measurement", "--shared", store, "--name", "one", "--until-empty")
+    assert batchline("work", "--store", store, "--sink", f"files:{tmp_path}/in", *words).code == 0
+    with open_store(store) as opened:
+        row, last = reports_in(opened, "work")[-1]
+    assert keys_of(last) == documented("work")
+    assert (row.name, last["ended"], last["topic"]) == ("one", True, "parcels")
+    assert (last["parcels"]["delivered"], last["measurements"]["delivered"]) == (PARCELS * LANES, PARCELS * LANES)
+    assert (last["used"], last["fanouts_ended"], last["in_hand"], last["lanes"]) == (PARCELS * LANES, 1, 0, 0)
+    assert (last["capacity"]["name"], last["capacity"]["limit"]) == ("capacity", 1000)
 
 
 def test_a_worker_of_a_pipelines_file_keeps_the_order_of_lanes(store: str, tmp_path: Path) -> None:

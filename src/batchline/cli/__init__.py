@@ -21,6 +21,7 @@ from batchline.cli import (
     serve,
     simulate,
     tidy,
+    token,
     topic,
     work,
 )
@@ -57,6 +58,7 @@ app.command("explain")(explain.explain)
 app.command("demo")(demo.demo)
 app.add_typer(ingest.app, rich_help_panel=PATH)
 app.add_typer(fanout.app)
+app.add_typer(token.app)
 app.command("migrate")(migrate.migrate)
 app.command("tidy")(tidy.tidy)
 app.command("simulate")(simulate.simulate)

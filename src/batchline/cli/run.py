@@ -71,7 +71,7 @@ def _ran(pipeline: Pipeline, *, once: bool, work: bool) -> Summary:
         if once:
             with screen.steps() as watch:
                 return run_once(pipeline, spark, watch=watch, work=work, stop=stop)
-        with ingesting(pipeline.source, stop), screen.live("starting") as say:
+        with ingesting(pipeline, stop), screen.live("starting") as say:
             return Running(pipeline, spark, work=work).run(stop, lambda now: say(line_of(now)))
 
 

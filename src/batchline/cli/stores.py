@@ -28,6 +28,6 @@ def open_existing(url: str) -> Store:
     """The store as it is: a command that begins nothing makes no file and changes no schema."""
     address = lasting_address(url)
     if address.scheme == "sqlite" and address.path and not Path(address.path).exists():
-        makers = "batchline fanout open, batchline topic create or batchline migrate"
+        makers = "batchline fanout open, batchline topic create, batchline token create or batchline migrate"
         raise InvalidStore(f"{address.shown} is not there; {makers} makes it")
     return open_store(url, migrate=False)

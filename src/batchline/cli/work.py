@@ -12,8 +12,10 @@ from batchline.cli.run import Changes, read_pipeline
 from batchline.core.pipeline import Capacity, Pipeline, Publication, SinkAddress, Source
 from batchline.errors import InvalidInput, SinkClosed
 from batchline.runtime.clock import wait_for
+from batchline.runtime.reporting import reporting
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.worker import Worker
+from batchline.runtime.worker_numbers import WorkerNumbers
 from batchline.stores import Store, open_store
 
 BETWEEN_LOOKS_S = 0.5
@@ -99,6 +101,12 @@ async def _work(pipeline: Pipeline, store: Store, name: str | None, until_empty:
     from batchline.flow import worker_of
 
     worker = worker_of(pipeline, store, worker=name)
+    with reporting(store, "work", worker.consumer.consumer, WorkerNumbers(worker, pipeline.capacity)):
+        await _until(worker, pipeline, store, until_empty, say)
+    return worker
+
+
+async def _until(worker: Worker, pipeline: Pipeline, store: Store, until_empty: bool, say: Any) -> None:
     working = asyncio.ensure_future(worker.run(signals=True))
     never = asyncio.Event()
     while not working.done():
@@ -108,7 +116,6 @@ async def _work(pipeline: Pipeline, store: Store, name: str | None, until_empty:
             worker.stop()
             break
     await working
-    return worker
 
 
 def _is_empty(store: Store, topic: str) -> bool:

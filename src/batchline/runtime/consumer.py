@@ -108,6 +108,11 @@ class Consumer:
         self._stopping = True
         self._wake.set()
 
+    @property
+    def in_hand(self) -> int:
+        """How many messages the handler has."""
+        return len(self._running)
+
     async def run(self, *, signals: bool = False) -> None:
         """Consume until `stop` is called; with `signals`, until SIGTERM or SIGINT comes as well."""
         if signals:
