@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from batchline.runtime.estimated_tracker import EstimatedTracker
+from batchline.runtime.glance import Glance
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
 from batchline.stores.store import Store
@@ -24,6 +25,7 @@ class Parts:
     tracker: Tracker
     timeline: Timeline
     threads: ThreadPoolExecutor
+    glance: Glance
     estimates: EstimatedTracker | None = None
 
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:

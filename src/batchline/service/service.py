@@ -9,11 +9,12 @@ from typing import Final
 from batchline.runtime.beat import Beat
 from batchline.runtime.clock import now_us
 from batchline.runtime.estimated_tracker import EstimatedTracker
+from batchline.runtime.glance import Glance
 from batchline.runtime.services import Services
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tokens import Tokens
 from batchline.runtime.tracker import Tracker
-from batchline.service import callers, fanouts, leases, messages, pages, topics
+from batchline.service import callers, fanouts, leases, messages, overview, pages, topics
 from batchline.service.app import MOST_UNDER_WAY, App
 from batchline.service.documents import documents_of
 from batchline.service.parts import Parts
@@ -28,6 +29,7 @@ OPERATIONS: Final = (
     *leases.OPERATIONS,
     *fanouts.OPERATIONS,
     *callers.OPERATIONS,
+    *overview.OPERATIONS,
 )
 THREADS: Final = 8
 
@@ -48,7 +50,8 @@ class Service:
     ) -> None:
         timeline = Timeline(store, clock=clock)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="service")
-        self.parts = Parts(store, Tracker(store, clock=clock), timeline, self._threads, estimates)
+        tracker, glance = Tracker(store, clock=clock), Glance(store, clock)
+        self.parts = Parts(store, tracker, timeline, self._threads, glance, estimates)
         operations = (*OPERATIONS, *documents_of(OPERATIONS), *pages.OPERATIONS)
         self.app = App(self.parts, operations, Tokens(store, clock), most_under_way=most_under_way, any_host=any_host)
         #: Its name among the brokers.
