@@ -57,6 +57,8 @@ class ListQuery(Form):
     parent: Name | None = None
     after: int | None = None
     limit: int = 100
+    #: Whether the newest come first.
+    newest: bool = False
 
 
 class ItemsQuery(Form):
@@ -119,6 +121,7 @@ def list_fanouts(call: Call[ListQuery]) -> Fanouts:
         parent=form.parent,
         after=form.after,
         limit=form.limit,
+        newest=form.newest,
     )
     return fanouts_form(page)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from batchline.runtime.estimated_tracker import EstimatedTracker
+from batchline.runtime.glance import Glance
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
 from batchline.stores.store import Store
@@ -27,6 +28,7 @@ class Parts:
     tracker: Tracker
     timeline: Timeline
     threads: ThreadPoolExecutor
+    glance: Glance
     estimates: EstimatedTracker | None = None
     #: What a pipeline has written, if there is something to show of it.
     tables: "Results | None" = None

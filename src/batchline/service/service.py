@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final
 from batchline.runtime.beat import Beat
 from batchline.runtime.clock import now_us
 from batchline.runtime.estimated_tracker import EstimatedTracker
+from batchline.runtime.glance import Glance
 from batchline.runtime.services import Services
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tokens import Tokens
 from batchline.runtime.tracker import Tracker
-from batchline.service import callers, capacity, fanouts, leases, messages, pages, reports, topics, windows
+from batchline.service import callers, capacity, fanouts, leases, messages, overview, pages, reports, topics, windows
 from batchline.service.app import MOST_UNDER_WAY, App
 from batchline.service.documents import documents_of
 from batchline.service.parts import Parts
@@ -35,6 +36,7 @@ OPERATIONS: Final = (
     *capacity.OPERATIONS,
     *reports.OPERATIONS,
     *windows.OPERATIONS,
+    *overview.OPERATIONS,
 )
 THREADS: Final = 8
 
@@ -56,7 +58,8 @@ class Service:
     ) -> None:
         timeline = Timeline(store, clock=clock)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="service")
-        self.parts = Parts(store, Tracker(store, clock=clock), timeline, self._threads, estimates, _results_in(tables))
+        tracker, glance = Tracker(store, clock=clock), Glance(store, clock)
+        self.parts = Parts(store, tracker, timeline, self._threads, glance, estimates, _results_in(tables))
         operations = (*OPERATIONS, *documents_of(OPERATIONS), *pages.OPERATIONS)
         self.app = App(self.parts, operations, Tokens(store, clock), most_under_way=most_under_way, any_host=any_host)
         #: Its name among the brokers.

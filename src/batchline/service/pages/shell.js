@@ -71,7 +71,7 @@ function drawNav(current) {
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[href]");
   if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
-  const url = new URL(link.href);
+  const url = new URL(link.getAttribute("href"), location.href);
   if (url.origin !== location.origin || link.target || url.hash || !isPage(url.pathname)) return;
   event.preventDefault();
   go(url);
