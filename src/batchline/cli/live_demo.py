@@ -69,6 +69,7 @@ def _run(store: Store, address: str, tables: Path, stop: threading.Event) -> Non
     make_topics(timeline, pipeline.publish.topic)
     make_topic(timeline, TOPIC)
     stream = LiveStream(store, pipeline, tables)
+    stream.begin()
     chance = random.Random(8)  # noqa: S311 - nothing here is a secret
     with ExitStack() as parts:
         parts.enter_context(reporting(store, "run", NAME, stream.numbers))

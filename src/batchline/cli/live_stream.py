@@ -70,9 +70,13 @@ class LiveStream:
         """What it holds now."""
         return self._state
 
+    def begin(self) -> None:
+        """What was measured before somebody looked: batched, but not sent."""
+        self._epoch(0, publish=False)
+        self.epochs.clear()
+
     def run(self, stop: threading.Event) -> None:
         """An epoch a second, until it is told to stop."""
-        self._epoch(0, publish=False)
         number = 0
         while not stop.wait(EVERY_S):
             number += 1
