@@ -98,7 +98,7 @@ export class History {
     const first = points[0].at, last = points.at(-1).at;
     return columns.map(({ from, to }) => {
       const begin = Math.max(from, first), end = Math.min(to, last);
-      return end - begin < Math.min(1_000, (to - from) / 3) ? null : { by: valueAt(points, end) - valueAt(points, begin), ms: end - begin };
+      return end - begin < 0.6 * (to - from) ? null : { by: valueAt(points, end) - valueAt(points, begin), ms: end - begin };
     });
   }
 }
