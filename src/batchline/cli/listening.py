@@ -130,6 +130,8 @@ def listening(listen: str, *, insecure: bool) -> Iterator[socket.socket]:
     except OSError as error:
         raise InvalidInput(f"cannot listen on {listen}: {error.strerror or error}") from error
     with listener:
+        # An answer is written in two parts: else the second waits 40 ms for the word that the first is there.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield listener
 
 

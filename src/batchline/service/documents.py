@@ -17,6 +17,10 @@ __all__ = ["documents_of"]
 PROBLEMS: Final = "/problems/{problem}"
 
 
+class OpenApi(Form, forbid_unknown_fields=False):
+    """An OpenAPI document."""
+
+
 class ProblemKind(Form):
     """What a problem's type means."""
 
@@ -42,7 +46,7 @@ def documents_of(operations: Sequence[Operation]) -> tuple[Operation, ...]:
         return Response(msgspec.json.encode(document), media_type="application/json")
 
     own = (
-        Operation("GET", "/openapi.json", "none", read_openapi, answer=Form),
+        Operation("GET", "/openapi.json", "none", read_openapi, answer=OpenApi),
         Operation("GET", PROBLEMS, "none", read_problem, answer=ProblemKind, refusals=(UnknownRoute,)),
     )
     document |= openapi_document([*operations, *own], __version__)

@@ -192,7 +192,7 @@ KNOWN: Final = (UnknownFanout,)
 LIVE: Final = (UnknownFanout, FanoutExpired)
 
 OPERATIONS: Final = (
-    Operation("GET", FANOUTS, "read", list_fanouts, ListQuery, Fanouts),
+    Operation("GET", FANOUTS, "read", list_fanouts, ListQuery, Fanouts, refusals=KNOWN),
     Operation(
         "POST",
         FANOUTS,
