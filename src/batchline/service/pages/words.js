@@ -13,7 +13,7 @@ export const short = (value) => (Math.abs(value) < 10_000 ? SMALL.format(value) 
 /** 1,234/s; a rate below one a second is told by the minute or the hour. */
 export function rate(perSecond) {
   if (perSecond === null || perSecond === undefined) return "–";
-  if (perSecond === 0 || perSecond >= 1) return `${short(perSecond)}/s`;
+  if (perSecond === 0 || perSecond >= 0.1) return `${short(perSecond)}/s`;
   return perSecond * 60 >= 1 ? `${short(perSecond * 60)}/min` : `${short(perSecond * 3_600)}/h`;
 }
 /** 37 % */
