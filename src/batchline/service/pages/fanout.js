@@ -19,7 +19,7 @@ export function openFanout(view) {
   const lists = { pending: PAGE, failed: PAGE };
   view.root.append(
     h("p", {}, h("a", { href: "/fanouts" }, "← All fanouts")),
-    h("section", { class: "card" }, parts.top, parts.facts),
+    h("section", { class: "card first" }, parts.top, parts.facts),
     watching,
     h("div", { class: "columns" }, h("section", { class: "card" }, parts.pending), h("section", { class: "card" }, parts.failed)),
     parts.children,

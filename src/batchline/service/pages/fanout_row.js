@@ -78,8 +78,8 @@ export function tells(fanout, pace) {
 
 export function row(fanout, pace) {
   return h("li", { class: isStuck(fanout) ? "fanout stuck" : "fanout", "data-key": fanout.id },
-    h("div", { class: "head" }, h("a", { class: "id", href: path`/fanouts/${fanout.id}` }, fanout.id), badge(fanout), labels(fanout), h("strong", { class: "spread" }, percent(done(fanout), fanout.total))),
+    h("div", { class: "head" }, h("a", { class: "id", href: path`/fanouts/${fanout.id}` }, fanout.id), badge(fanout), labels(fanout)),
     bar(fanout),
-    h("p", { class: "quiet small" }, tells(fanout, pace).join(" · ")),
+    h("p", { class: "quiet small" }, h("strong", {}, percent(done(fanout), fanout.total)), " · ", tells(fanout, pace).join(" · ")),
   );
 }

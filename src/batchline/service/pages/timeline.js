@@ -22,7 +22,7 @@ export function open(view) {
     h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, "What becomes due"), ranges), figures, chart.node, told),
     h("div", { class: "columns" }, message.node, h("section", { class: "card" }, h("h2", {}, "Consumers"), consumers)),
   );
-  const none = h("div", {});
+  const none = h("div", { hidden: true });
   view.root.append(h("div", { class: "head" }, h("h1", {}, "Timeline"), h("div", { class: "spread" }, select)), none, body);
   message.look(topic, view.query.get("message"));
 
@@ -45,6 +45,7 @@ export function open(view) {
     const { topics } = await get("/v1/topics", {}, signal);
     const names = topics.filter((one) => !one.deleted).map((one) => one.name);
     body.hidden = select.hidden = !names.length;
+    none.hidden = names.length > 0;
     fill(none, !names.length && emptyTopics());
     if (!names.length) return;
     if (!names.includes(topic)) {
