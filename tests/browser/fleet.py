@@ -3,7 +3,9 @@
 import json
 import math
 import random
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -42,8 +44,6 @@ def fill(store: Store, messages: int = 4_000) -> None:
     timeline = Timeline(store)
     fill_topics(timeline, rng, messages)
     fill_fanouts(store, rng)
-    rows = list(reports(now_us() // 1_000))
-    store.transact(lambda given: given.insert_reports(rows))
 
 
 def fill_topics(timeline: Timeline, rng: random.Random, messages: int) -> None:
@@ -51,15 +51,22 @@ def fill_topics(timeline: Timeline, rng: random.Random, messages: int) -> None:
     now_ms = timeline.now_ms()
     for name in ("orders-dead", "parcels-dead"):
         timeline.create_topic(name)
-    for name, dead, share in (("orders", "orders-dead", 0.6), ("parcels", "parcels-dead", 0.3), ("reminders", None, 0.1)):
+    for name, dead, share in (
+        ("orders", "orders-dead", 0.6),
+        ("parcels", "parcels-dead", 0.3),
+        ("reminders", None, 0.1),
+    ):
         timeline.create_topic(name, dead_letter=dead, max_attempts=5 if dead else None)
         timeline.create(name, drafts(rng, name, now_ms, int(messages * share)), producer_group=GROUP)
         timeline.heartbeat(name, f"{name}-worker-1", messages_per_second=rng.uniform(0.5, 2))
     timeline.heartbeat("parcels", "parcels-worker-2", clock_ms=now_ms - 2_300, messages_per_second=1.2)
     timeline.create("orders-dead", [NewMessage(b"poison", now_ms, f"dead-{n}") for n in range(3)], producer_group=GROUP)
-    timeline.create("orders", [NewMessage(b'{"order": 4711}', now_ms, "order-4711")], producer_group=GROUP)
-    leased = timeline.lease("orders", "orders-worker-1", limit=20)
-    timeline.release(leased[:1], now_ms + DAY_MS, reason="the receiver answered 503: try again tomorrow")
+    known = NewMessage(b'{"order": 4711, "customer": "Ada", "lines": 3}', now_ms - DAY_MS, "order-4711")
+    timeline.create("orders", [known], producer_group=GROUP)
+    for reason in ("connection refused", "the receiver answered 503: try again tomorrow"):
+        leased = timeline.lease("orders", "orders-worker-1", limit=1)
+        timeline.release(leased, now_ms - DAY_MS if "refused" in reason else now_ms + DAY_MS, reason=reason)
+    timeline.lease("orders", "orders-worker-1", limit=20)
 
 
 def drafts(rng: random.Random, name: str, now_ms: int, count: int) -> list[NewMessage]:
@@ -117,17 +124,40 @@ def opened(tracker: Tracker, id: str, count: int, *, seal: bool = True, **labels
     return [item if item.startswith(f"{id}:") else f"{id}:{item}" for item in items]
 
 
-def reports(now_ms: int) -> Iterator[ReportRow]:
-    """What four processes said in the last ten minutes; one of them says nothing any more."""
-    began_ms = now_ms - 2 * 3_600_000
-    for at_ms in range(now_ms - 10 * MINUTE_MS, now_ms + 1, REPORT_EVERY_MS):
-        seconds = (at_ms - began_ms) / 1_000
-        done = 420 * seconds + 9_000 * math.sin(seconds / 90)
-        yield _row("run", "plant", at_ms, began_ms, run_numbers(done, seconds))
-        yield _row("ingest", "gateway-mqtt", at_ms, began_ms, ingest_numbers(done))
-        for name, share in (("worker-1", 0.6), ("worker-2", 0.4)):
-            if name == "worker-1" or at_ms < now_ms - 4 * MINUTE_MS:
-                yield _row("work", name, at_ms, began_ms, work_numbers(share * done))
+@contextmanager
+def reporting(store: Store) -> Iterator[None]:
+    """Within it, processes report; they did so for ten minutes, and one of them says nothing any more."""
+    began_ms = now_us() // 1_000 - 2 * 3_600_000
+    ended = threading.Event()
+
+    def say(moments: Iterable[int], *silent: str) -> None:
+        rows = [row for at_ms in moments for row in reports(began_ms, at_ms) if row.name not in silent]
+        store.transact(lambda given: given.insert_reports(rows))
+
+    def go_on() -> None:
+        while not ended.wait(2):
+            say([now_us() // 1_000], "worker-2")
+
+    now_ms = now_us() // 1_000
+    say(range(now_ms - 10 * MINUTE_MS, now_ms - 4 * MINUTE_MS, REPORT_EVERY_MS))
+    say(range(now_ms - 4 * MINUTE_MS, now_ms + 1, REPORT_EVERY_MS), "worker-2")
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def reports(began_ms: int, at_ms: int) -> Iterator[ReportRow]:
+    """What four processes say at a moment."""
+    seconds = (at_ms - began_ms) / 1_000
+    done = 420 * seconds + 9_000 * math.sin(seconds / 90)
+    yield _row("run", "plant", at_ms, began_ms, run_numbers(done, seconds))
+    yield _row("ingest", "gateway-mqtt", at_ms, began_ms, ingest_numbers(done))
+    yield _row("work", "worker-1", at_ms, began_ms, work_numbers(0.6 * done))
+    yield _row("work", "worker-2", at_ms, began_ms, work_numbers(0.4 * done))
 
 
 def _row(kind: str, name: str, at_ms: int, began_ms: int, numbers: dict[str, Any]) -> ReportRow:
@@ -163,7 +193,13 @@ def run_numbers(done: float, seconds: float) -> dict[str, Any]:
 def ingest_numbers(done: float) -> dict[str, Any]:
     """Of `batchline ingest`."""
     received = int(done * 1.03)
-    return {"source": "mqtt", "series": "mqtt", "received": received, "landed": received, "malformed": int(done / 9_000)}
+    return {
+        "source": "mqtt",
+        "series": "mqtt",
+        "received": received,
+        "landed": received,
+        "malformed": int(done / 9_000),
+    }
 
 
 def work_numbers(done: float) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Final, Literal
 
 from batchline.core.fanout import FanoutStatus
+from batchline.core.future_load import Bin
 from batchline.core.message import ms_of
 from batchline.core.moment import span_text
 from batchline.core.topic import span_ms
@@ -104,12 +105,13 @@ def _topic(facts: Facts, one: TopicFacts) -> Iterator[Attention]:
         if abs(row.drift_ms) > span_ms(MAX_DRIFT):
             text = f"the clock of consumer {row.consumer} is off by {row.drift_ms / 1_000:+.1f} s"
             yield Attention("clock", bad=False, text=text, topic=name, process=row.consumer)
-    if one.load.spikes:
-        yield _spike(one)
+    # The first stretch may be short: what it has is taken in the next.
+    spikes = [spike for spike in one.load.spikes if spike.end - spike.begin >= LATE_AFTER]
+    if spikes:
+        yield _spike(one, max(spikes, key=lambda spike: spike.count))
 
 
-def _spike(one: TopicFacts) -> Attention:
-    most = max(one.load.spikes, key=lambda spike: spike.count)
+def _spike(one: TopicFacts, most: Bin) -> Attention:
     length = timedelta(seconds=round((most.end - most.begin).total_seconds()))
     can = (one.load.messages_per_second or 0) * length.total_seconds()
     text = (

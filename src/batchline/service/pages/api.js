@@ -28,7 +28,8 @@ export const hasToken = () => token !== null;
 export const now = () => Date.now() + skew;
 
 export const get = (path, query, signal) => ask("GET", path + queryText(query), undefined, signal);
-export const post = (path, body) => ask("POST", path, body ?? undefined);
+/** `group`: where there are no tokens, the producer group in whose name something is changed. */
+export const post = (path, body, group) => ask("POST", path, body ?? undefined, undefined, group);
 
 /** A path whose segments are names of any kind: path`/v1/topics/${topic}/count`. */
 export const path = (texts, ...names) => String.raw({ raw: texts }, ...names.map(encodeURIComponent));
@@ -40,9 +41,10 @@ function queryText(query) {
   return pairs.length ? `?${new URLSearchParams(pairs)}` : "";
 }
 
-async function ask(method, address, body, signal) {
+async function ask(method, address, body, signal, group) {
   const headers = { accept: "application/json" };
   if (token) headers.authorization = `Bearer ${token}`;
+  if (group) headers["batchline-producer-group"] = group;
   if (body !== undefined) headers["content-type"] = "application/json";
   const signals = [AbortSignal.timeout(PATIENCE_MS), ...(signal ? [signal] : [])];
   let response, text;

@@ -2,6 +2,7 @@
 
 const GROUPED = new Intl.NumberFormat("en");
 const SMALL = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+const TINY = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
 const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 const UNITS = [["d", 86_400], ["h", 3_600], ["min", 60], ["s", 1]];
@@ -13,8 +14,9 @@ export const short = (value) => (Math.abs(value) < 10_000 ? SMALL.format(value) 
 /** 1,234/s; a rate below one a second is told by the minute or the hour. */
 export function rate(perSecond) {
   if (perSecond === null || perSecond === undefined) return "–";
-  if (perSecond === 0 || perSecond >= 1) return `${short(perSecond)}/s`;
-  return perSecond * 60 >= 1 ? `${short(perSecond * 60)}/min` : `${short(perSecond * 3_600)}/h`;
+  const figure = (value) => (value < 10 ? TINY.format(value) : short(value));
+  if (perSecond === 0 || perSecond >= 0.1) return `${figure(perSecond)}/s`;
+  return perSecond * 60 >= 1 ? `${figure(perSecond * 60)}/min` : `${figure(perSecond * 3_600)}/h`;
 }
 /** 37 % */
 export const percent = (part, whole) => {
