@@ -23,7 +23,7 @@ __all__ = ["Imports", "Reminders", "remind"]
 MINUTE_US: Final = 60_000_000
 DAY_MS: Final = 86_400_000
 FILES: Final = ("orders", "customers", "prices", "stock", "invoices", "returns")
-TOPIC: Final = "reminders"
+TOPIC: Final = "appointments"
 GROUP: Final = "demo"
 #: Reminders of the next month; and how many are made and sent meanwhile.
 MONTH: Final = 3_000
@@ -144,7 +144,7 @@ class Reminders:
 
     def _message(self, at_ms: int) -> NewMessage:
         self._number += 1
-        return NewMessage(b'{"say":"it is time"}', at_ms, f"reminder-{self._number:06}")
+        return NewMessage(b'{"say":"it is time"}', at_ms, f"appointment-{self._number:06}")
 
 
 def remind(store: Store, stop: threading.Event) -> None:

@@ -29,7 +29,7 @@ from batchline.runtime.clock import elapsed_seconds, now_us
 from batchline.runtime.completion import Completion
 from batchline.runtime.publisher import Publisher
 from batchline.runtime.run_numbers import RunNumbers
-from batchline.runtime.summary import note_delivered
+from batchline.runtime.summary import Summary
 from batchline.runtime.tracker import Tracker
 from batchline.sources.sample import Fleet, sample_fleet
 from batchline.stores import Store
@@ -56,7 +56,7 @@ class LiveStream:
         self._pipeline, self._store = pipeline, store
         self._tracker = Tracker(store)
         self._labels = {"pipeline": pipeline.name, "run": "stream"}
-        self._completion = Completion(self._tracker, self._labels)
+        self.numbers.completion = self._completion = Completion(self._tracker, self._labels)
         self._batcher = EventTimeBatcher(pipeline.batch)
         self._tables = LiveTables(out)
         self._fleet = replace(FLEET, start=moment_of(now_us()) - BEFORE)
@@ -74,6 +74,8 @@ class LiveStream:
         """What was measured before somebody looked: batched, but not sent."""
         self._epoch(0, publish=False)
         self.epochs.clear()
+        self._rejected.clear()
+        self.numbers.summary = Summary()
 
     def run(self, stop: threading.Event) -> None:
         """An epoch a second, until it is told to stop."""
@@ -127,7 +129,7 @@ class LiveStream:
         summary.batched += batched
         summary.batches += len(closed)
         summary.rejected = dict(self._rejected)
-        note_delivered(summary, None, self._completion)
+        self._completion.look()
 
     # --- onto the timeline ---
 

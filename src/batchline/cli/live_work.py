@@ -47,7 +47,7 @@ class Moody(Sink):
         if phase_s < BUSY_S and self._chance() < 0.5:
             raise Throttled("429: too many measurements", retry_after=timedelta(seconds=2))
         fate = self._chance()
-        if fate < 0.0005:
+        if fate < 0.0003:
             raise RefusedParcel(f"422: {parcels[0].id} has a value that cannot be")
         if fate < 0.01:
             raise Undelivered("502: bad gateway")
