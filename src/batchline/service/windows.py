@@ -42,9 +42,9 @@ class WindowsQuery(Form):
 def list_keys(call: Call[KeysQuery]) -> Keys:
     """Keys of the pipeline's tables with a text in them; those of which most was rejected first."""
     tables = call.parts.tables
+    _check_topics(call)
     if tables is None:
         return Keys([], tables=False)
-    _check_topics(call)
     found = tables.keys(call.form.like, call.form.limit)
     return Keys([KeyForm(one.key, one.batches, one.rejected) for one in found], tables=True)
 

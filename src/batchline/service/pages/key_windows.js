@@ -39,7 +39,11 @@ export class KeyWindows {
   }
 
   async refresh(signal) {
-    const { keys, tables } = await get("/v1/pipeline/keys", { like: this.like, limit: 5 * KEYS }, signal);
+    const { keys, tables, forbidden } = await get("/v1/pipeline/keys", { like: this.like, limit: 5 * KEYS }, signal).catch((error) => {
+      if (error.type !== "Forbidden") throw error;
+      return { forbidden: true };
+    });
+    if (forbidden) return fill(this.body, h("p", { class: "empty" }, h("strong", {}, "Your token is not for all topics."), "The tables of a pipeline have the keys of all of them."));
     if (!tables) return fill(this.body, noTables());
     if (!this.key && !this.like && keys.length) this.key = keys[0].key;
     if (!this.key && !keys.length && !this.like) return fill(this.body, h("p", { class: "empty" }, h("strong", {}, "There is no batch yet."), "The first windows are seen here when they have closed."));
