@@ -94,6 +94,7 @@ class Card {
     const held = instances.reduce((all, one) => all + one.partitions.length, 0);
     const paused = instances.filter((one) => one.paused).length;
     fill(this.badges,
+      resource.cost && h("span", { class: "label" }, `in ${`${resource.cost}s`.replace(/^field:(.*)s$/, "$1")}`),
       h("span", { class: "badge" }, resource.shared ? `shared by ${instances.length}` : "a worker's own"),
       paused > 0 && h("span", { class: "badge warn" }, `${paused} paused`));
     const figures = [
@@ -102,7 +103,6 @@ class Card {
       partitions !== null && ["partitions held", `${held} of ${partitions}`],
       partitions !== null && ["partitions asked for", count(instances.reduce((all, one) => all + (one.asks_for ?? 0), 0))],
       ["waiting", count(instances.reduce((all, one) => all + (one.waiting ?? 0), 0))],
-      resource.cost && ["counted in", `${resource.cost}s`.replace(/^field:(.*)s$/, "$1")],
     ];
     fill(this.figures, figures.filter(Boolean).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
   }
