@@ -69,7 +69,7 @@ export function open(view) {
   };
 }
 
-const emptyTopics = () => h("p", { class: "card empty" }, h("strong", {}, "There is no topic yet, or none that you may see."), "Make one, and put a message on it: ", h("code", {}, "batchline topic create orders"), " ", h("code", {}, "batchline put orders --at +1h hello"));
+const emptyTopics = () => h("p", { class: "card empty" }, h("strong", {}, "There is no topic yet, or none that you may see."), "Make one, and put a message on it: ", h("code", {}, "batchline topic create orders"), " ", h("code", {}, "batchline put orders --in 1h --body hello"));
 
 function drawFigures(node, counts, load, range) {
   const soon = load.bins.reduce((sum, bin) => sum + bin.count, 0);
@@ -103,7 +103,7 @@ function drawLoad(chart, told, { bins, messages_per_second: perSecond }, topic, 
 
 function consumerTable(list, due) {
   if (!list.length) {
-    return h("p", { class: "empty" }, h("strong", {}, due ? `Nobody is there, and ${plural(due, "message is", "messages are")} due.` : "Nobody is there."), "A consumer begins with ", h("code", {}, "batchline lease"), " or the ", h("code", {}, "Consumer"), " class.");
+    return h("p", { class: "empty" }, h("strong", {}, due ? `Nobody is there, and ${plural(due, "message is", "messages are")} due.` : "Nobody is there."), "A consumer begins with ", h("code", {}, "batchline lease orders --consumer me"), " or the ", h("code", {}, "Consumer"), " class.");
   }
   return h("div", { class: "scroll" }, h("table", {},
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Consumer"), ["Rate", "Clock", "Seen"].map((name) => h("th", { scope: "col", class: "number" }, name)))),
