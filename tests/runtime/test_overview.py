@@ -23,7 +23,7 @@ def facts(**given: Any) -> Facts:
 
 
 def topic(name: str = "orders", dead_letter: str | None = None, **given: Any) -> TopicFacts:
-    empty = {"counts": Counts(0, 0, 0), "oldest_due_ms": None, "consumers": (), "load": Load((), None)}
+    empty: dict[str, Any] = {"counts": Counts(0, 0, 0), "oldest_due_ms": None, "consumers": (), "load": Load((), None)}
     return TopicFacts(Topic(name, dead_letter=dead_letter, max_attempts=5 if dead_letter else None), **empty | given)
 
 
@@ -63,7 +63,7 @@ def test_dead_letters_are_told_and_are_not_late_for_anybody() -> None:
 
 
 def test_a_topic_without_consumers_is_worse_than_one_that_is_behind() -> None:
-    due = {"counts": Counts(0, 0, 3), "oldest_due_ms": NOW - 2 * MINUTE}
+    due: dict[str, Any] = {"counts": Counts(0, 0, 3), "oldest_due_ms": NOW - 2 * MINUTE}
     assert kinds(topics=(topic(**due),)) == ["no_consumers"]
     assert kinds(topics=(topic(**due, consumers=(consumer(),)),)) == ["late"]
     assert kinds(topics=(topic(**due, consumers=(consumer(31_000),)),)) == ["no_consumers", "consumer_gone"]

@@ -95,8 +95,11 @@ def test_the_store_is_read_once_a_second_however_many_ask(store: Store) -> None:
     first = glance.facts()
     clock.us += 999_999
     assert glance.facts() is first
+    assert glance.made("a", lambda facts: [facts]) is glance.made("a", lambda facts: [facts])
+    assert glance.made("b", lambda facts: facts.now_ms) == first.now_ms
     clock.us += 1
     second = glance.facts()
     assert second is not first
+    assert glance.made("a", lambda facts: facts) is second
     clock.us -= 5_000_000  # a clock that was put back
     assert glance.facts() is not second
