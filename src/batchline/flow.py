@@ -82,15 +82,15 @@ def run_once(
         if pipeline.source.kind == "kafka":
             summary, labels = _stream_once(pipeline, spark, numbers, stop), _labels(pipeline, STREAM)
         else:
-            summary, labels = _batch_once(pipeline, spark, numbers.watch)
+            summary, labels = _batch_once(pipeline, spark, numbers)
             numbers.batched(summary)
-        completion = Completion(Tracker(store), labels)
+        numbers.completion = completion = Completion(Tracker(store), labels)
         await_delivery(completion, working, numbers.watch, stop)
         note_delivered(summary, working, completion)
     return summary
 
 
-def _batch_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch) -> tuple[Summary, dict[str, str]]:
+def _batch_once(pipeline: Pipeline, spark: "SparkSession", numbers: RunNumbers) -> tuple[Summary, dict[str, str]]:
     """Files, as one batch: batched into files, packed, and published as one fanout."""
     from batchline.spark import pack_parcels
     from batchline.spark.progress import watched
@@ -103,13 +103,14 @@ def _batch_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch) -> tupl
     if (out / "summary.json").exists():
         figures = json.loads((out / "summary.json").read_text())
     else:
-        figures = run_batch(spark, path, pipeline.source.columns, rules, pipeline.source.order_by, out, watch)
+        figures = run_batch(spark, path, pipeline.source.columns, rules, pipeline.source.order_by, out, numbers.watch)
+    numbers.summary = _summary_of(figures, 0, 0, 0)
     batched = spark.read.parquet(_uri(out / "batched.parquet"))
     size = "size" if "size" in batched.columns else None
     parcels = pack_parcels(batched, pipeline.pack, size=size, lanes=publication.lanes)
     labels = _labels(pipeline, run)
     fanout = f"{pipeline.name}-{run}"
-    with watched(spark, watch, ["packing", "publishing"]):
+    with watched(spark, numbers.watch, ["packing", "publishing"]):
         fields = _fields(pipeline, batched.columns)
         published = publish_frame(
             parcels, publication.store, publication.topic, fanout, _due(pipeline), _opening(pipeline, labels), fields
@@ -150,6 +151,7 @@ class Running:
         """
         with _opened(self.pipeline, self._work, self._numbers) as (store, self._working):
             self._completion = Completion(Tracker(store), _labels(self.pipeline, STREAM))
+            self._numbers.completion = self._completion
             while not stop.is_set():
                 try:
                     self._follow(stop, tell)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from batchline.cli import screen
-from batchline.cli.listening import Tls, address_of, listening, serve_app
+from batchline.cli.listening import Tls, address_of, listening, run_fast, serve_app
 from batchline.cli.options import DEFAULT_STORE, Store
 from batchline.cli.stores import open_or_make
 from batchline.errors import InvalidInput
@@ -51,13 +51,13 @@ def serve(
             service = Service(opened, any_host=insecure)
             screen.err.print(f"serving {opened.url} on {address_of(listener, 'https' if tls else 'http')}")
             with contextlib.closing(service):
-                asyncio.run(_serve(service, listener, tls))
+                run_fast(_serve(service, listener, tls))
 
 
 async def _serve(service: Service, listener: socket.socket, tls: Tls | None) -> None:
     background = asyncio.create_task(service.background.run())
     try:
-        await serve_app(service.app, listener, lambda: None, tls=tls)
+        await serve_app(service.app, listener, lambda: None, tls=tls, dismiss=service.dismiss)
     finally:
         service.background.stop()
         await background

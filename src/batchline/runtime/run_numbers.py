@@ -7,6 +7,7 @@ from batchline.core.epoch import Epoch, StreamState
 from batchline.core.pipeline import Pipeline
 from batchline.core.watch import Watch, unwatched
 from batchline.runtime.clock import elapsed_seconds, now_us
+from batchline.runtime.completion import Completion
 from batchline.runtime.summary import Summary
 
 __all__ = ["RunNumbers", "Stream"]
@@ -27,7 +28,7 @@ class Stream(Protocol):
 
 
 class RunNumbers:
-    """How far a run has come; whoever runs it keeps `summary`, `stream` and the steps up to date."""
+    """How far a run has come; whoever runs it keeps what is public, and the steps, up to date."""
 
     def __init__(self, pipeline: Pipeline, watch: Watch = unwatched):
         """Nothing has come yet; `watch` is told of steps, too."""
@@ -36,6 +37,7 @@ class RunNumbers:
         self._began_s = elapsed_seconds()
         self._batch: list[Epoch] = []
         self.summary = Summary()
+        self.completion: Completion | None = None
         self.stream: Stream | None = None
 
     def watch(self, step: str, done: int, total: int) -> None:
@@ -64,10 +66,7 @@ class RunNumbers:
             "batches": summary.batches,
             "parcels": summary.parcels,
             "published": summary.published,
-            "acked": summary.acked,
-            "failed": summary.failed,
-            "fanouts": summary.fanouts,
-            "complete": summary.complete,
+            **_completion_data(self.completion),
             "epoch": epochs[-1].number if epochs else None,
             "epochs": [_epoch_data(one) for one in epochs],
             "open_rows": state.open_rows,
@@ -76,6 +75,13 @@ class RunNumbers:
             "state_bytes": state.bytes,
             "steps": {name: dict(step) for name, step in list(self._steps.items())},
         }
+
+
+def _completion_data(completion: Completion | None) -> dict[str, Any]:
+    if completion is None:
+        return {"acked": 0, "failed": 0, "fanouts": 0, "complete": False}
+    sums = completion.sums
+    return {"acked": sums.acked, "failed": sums.failed, "fanouts": sums.fanouts, "complete": completion.complete}
 
 
 def _epoch_data(epoch: Epoch) -> dict[str, Any]:

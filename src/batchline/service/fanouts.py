@@ -2,6 +2,7 @@
 
 from typing import Final
 
+import msgspec
 from msgspec import field
 
 from batchline.core.ack import Item
@@ -24,6 +25,7 @@ from batchline.wire.fanouts import (
     AddForm,
     ExpireAnswer,
     ExpireDueForm,
+    ExpireForm,
     FailedItems,
     FailForm,
     FanoutForm,
@@ -53,6 +55,8 @@ class ListQuery(Form):
     state: State | None = None
     #: Labels such as `job=import`.
     label: list[str] = field(default_factory=list)
+    #: The same as a JSON object, for names of any kind.
+    labels: str | None = None
     older_than: Span | None = None
     parent: Name | None = None
     after: int | None = None
@@ -116,7 +120,7 @@ def list_fanouts(call: Call[ListQuery]) -> Fanouts:
     owner = {} if call.caller.is_admin else call.caller.owner_labels()
     page = call.parts.tracker.list(
         form.state,
-        dict(map(_label, form.label)) | owner,
+        _labels(form) | owner,
         None if form.older_than is None else read_span("older_than", form.older_than),
         parent=form.parent,
         after=form.after,
@@ -124,6 +128,14 @@ def list_fanouts(call: Call[ListQuery]) -> Fanouts:
         newest=form.newest,
     )
     return fanouts_form(page)
+
+
+def _labels(form: ListQuery) -> dict[str, str]:
+    try:
+        named = {} if form.labels is None else msgspec.json.decode(form.labels, type=dict[str, str])
+    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+        raise InvalidInput(f'expected labels such as {{"job": "import"}}, got {form.labels!r}'[:300]) from error
+    return dict(map(_label, form.label)) | named
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -172,9 +184,9 @@ def failed_items(call: Call[ItemsQuery]) -> FailedItems:
     return failed_form(tracker.failed_items(call.fanout, call.form.limit, after=call.form.after))
 
 
-def expire_fanout(call: Call[NoForm]) -> ExpireAnswer:
+def expire_fanout(call: Call[ExpireForm]) -> ExpireAnswer:
     """Give a fanout up now, whatever its activity; a late ack is answered `expired`."""
-    return _expired(_own(call, call.fanout).expire(call.fanout))
+    return _expired(_own(call, call.fanout).expire(call.fanout, call_id=call.form.call_id))
 
 
 def expire_due(call: Call[ExpireDueForm]) -> ExpireAnswer:
@@ -192,7 +204,7 @@ KNOWN: Final = (UnknownFanout,)
 LIVE: Final = (UnknownFanout, FanoutExpired)
 
 OPERATIONS: Final = (
-    Operation("GET", FANOUTS, "read", list_fanouts, ListQuery, Fanouts),
+    Operation("GET", FANOUTS, "read", list_fanouts, ListQuery, Fanouts, refusals=KNOWN),
     Operation(
         "POST",
         FANOUTS,
@@ -208,7 +220,7 @@ OPERATIONS: Final = (
     Operation("POST", f"{FANOUT}/seal", "produce", seal_fanout, SealForm, SealAnswer, refusals=LIVE),
     Operation("GET", f"{FANOUT}/pending", "read", pending_items, ItemsQuery, PendingItems, refusals=LIVE),
     Operation("GET", f"{FANOUT}/failed", "read", failed_items, ItemsQuery, FailedItems, refusals=LIVE),
-    Operation("POST", f"{FANOUT}/expire", "produce", expire_fanout, answer=ExpireAnswer, refusals=LIVE),
+    Operation("POST", f"{FANOUT}/expire", "produce", expire_fanout, ExpireForm, ExpireAnswer, refusals=LIVE),
     Operation("POST", f"{FANOUTS}/ack", "finish", ack_items, AckForm, AckAnswer),
     Operation("POST", f"{FANOUTS}/fail", "finish", fail_items, FailForm, AckAnswer),
     Operation("POST", f"{FANOUTS}/expire-due", "admin", expire_due, ExpireDueForm, ExpireAnswer),

@@ -4,8 +4,11 @@ import os
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
 from typing import Final
 
+from batchline.core.expiry_rules import ExpiryRules
 from batchline.runtime.beat import Beat
 from batchline.runtime.clock import now_us
 from batchline.runtime.estimated_tracker import EstimatedTracker
@@ -14,13 +17,16 @@ from batchline.runtime.services import Services
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tokens import Tokens
 from batchline.runtime.tracker import Tracker
-from batchline.service import callers, fanouts, leases, messages, overview, pages, topics
-from batchline.service.app import MOST_UNDER_WAY, App
+from batchline.service import callers, fanouts, leases, messages, overview, pages, push, topics
+from batchline.service.app import App
 from batchline.service.documents import documents_of
-from batchline.service.parts import Parts
+from batchline.service.parts import Parts, in_threads
+from batchline.service.pump import Pumps
+from batchline.service.roll import Roll
+from batchline.service.under_way import MOST_UNDER_WAY, MOST_WAITING, UnderWay
 from batchline.stores.store import Store
 
-__all__ = ["OPERATIONS", "Service"]
+__all__ = ["OPERATIONS", "SOCKETS", "Service"]
 
 #: What is the same in every process.
 OPERATIONS: Final = (
@@ -31,7 +37,12 @@ OPERATIONS: Final = (
     *callers.OPERATIONS,
     *overview.OPERATIONS,
 )
+SOCKETS: Final = push.SOCKETS
 THREADS: Final = 8
+#: How long what is finished can still be told from what never was: longer than a client tries again.
+KEPT: Final = timedelta(minutes=1)
+#: Those in which messages are leased for all who wait: others do not stand in their way.
+PUMP_THREADS: Final = 4
 
 
 class Service:
@@ -43,21 +54,40 @@ class Service:
         store: Store,
         *,
         estimates: EstimatedTracker | None = None,
+        expiry: ExpiryRules | None = None,
         threads: int = THREADS,
         most_under_way: int = MOST_UNDER_WAY,
+        most_waiting: int = MOST_WAITING,
         any_host: bool = False,
         clock: Callable[[], int] = now_us,
     ) -> None:
         timeline = Timeline(store, clock=clock)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="service")
-        tracker, glance = Tracker(store, clock=clock), Glance(store, clock)
-        self.parts = Parts(store, tracker, timeline, self._threads, glance, estimates)
-        operations = (*OPERATIONS, *documents_of(OPERATIONS), *pages.OPERATIONS)
-        self.app = App(self.parts, operations, Tokens(store, clock), most_under_way=most_under_way, any_host=any_host)
+        self._pump_threads = ThreadPoolExecutor(PUMP_THREADS, thread_name_prefix="pump")
+        tokens, in_thread = Tokens(store, clock), partial(in_threads, self._threads)
+        self.parts = Parts(
+            store,
+            Tracker(store, expiry=expiry, clock=clock),
+            timeline,
+            self._threads,
+            tokens,
+            Pumps(timeline, self._pump_threads),
+            UnderWay(most_under_way, most_waiting),
+            Roll(timeline, tokens, in_thread),
+            Glance(store, clock),
+            estimates,
+        )
+        operations = (*OPERATIONS, *documents_of(OPERATIONS, SOCKETS), *pages.OPERATIONS)
+        self.app = App(self.parts, operations, SOCKETS, any_host=any_host)
         #: Its name among the brokers.
         self.name = f"{socket.gethostname()}-{os.getpid()}"
-        self.background = Services(store, beat=Beat(timeline, self.name), clock=clock)
+        self.background = Services(store, keep=KEPT, beat=Beat(timeline, self.name), clock=clock)
+
+    def dismiss(self) -> None:
+        """Let those go who wait for messages: it is about to end; to be called in the loop's thread."""
+        self.parts.pumps.dismiss()
 
     def close(self) -> None:
         """End its threads, when nothing is under way any more."""
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        for threads in (self._threads, self._pump_threads):
+            threads.shutdown(wait=True, cancel_futures=True)

@@ -79,7 +79,8 @@ def ms_of_at(what: str, at: At) -> int:
     if isinstance(at, int):
         return check_at(what, at)
     try:
-        return check_at(what, datetime.fromisoformat(at))
+        # In an address a number is a text, too.
+        return check_at(what, int(at) if at.isascii() and at.isdecimal() else datetime.fromisoformat(at))
     except ValueError as error:
         raise InvalidMessage(f"{what} must be ISO 8601 with a zone, or milliseconds, got {at[:40]!r}") from error
 
