@@ -136,7 +136,7 @@ def set_up(directory: Path) -> Iterator[Scene]:
         (group,) = tracker.add("f1", 2)
         LiveTables(directory / "tables").write([BATCH], [], 0)
         serve = serving(store, clock=clock, tables=directory / "tables")
-        with serve as place, httpx2.Client(base_url=place.url) as client:
+        with serve as url, httpx2.Client(base_url=url) as client:
             yield Scene(client, path, texts, lease_text(held.lease), next(group.items()))
 
 

@@ -238,7 +238,7 @@ class Tracker:
         wanted = tuple(check_labels({} if labels is None else labels).items())
         listing = Listing(check_page(after), limit, state, wanted, self._before_us(older_than))
         if newest:
-            listing = replace(listing, after=0, before=after, newest=True)
+            listing = replace(listing, after=0, before=after or None, newest=True)
         return self._store.read(lambda rows: list_fanouts(rows, listing, parent))
 
     def _before_us(self, older_than: timedelta | None) -> int | None:

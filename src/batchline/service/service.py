@@ -133,11 +133,8 @@ class Service:
             _results_in(tables),
         )
         #: All that can be asked for.
-        self.operations = (
-            *operations,
-            *documents_of(operations, SOCKETS),
-            *(pages.OPERATIONS if operations is OPERATIONS else ()),
-        )
+        shown = pages.OPERATIONS if operations is OPERATIONS else ()
+        self.operations = (*operations, *documents_of(operations, SOCKETS), *shown)
         self.app = App(
             self.parts,
             self.operations,
