@@ -30,11 +30,14 @@ from batchline.runtime.completion import Completion
 from batchline.runtime.limiter import Limiter
 from batchline.runtime.provisioned_resource import ProvisionedResource
 from batchline.runtime.publisher import make_topic, make_topics
+from batchline.runtime.reporting import reporting
+from batchline.runtime.run_numbers import RunNumbers
 from batchline.runtime.shared_resource import SharedResource
 from batchline.runtime.summary import Summary, await_delivery, note_delivered
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
 from batchline.runtime.worker import Worker
+from batchline.runtime.worker_numbers import WorkerNumbers
 from batchline.runtime.working import Working
 from batchline.sinks.opening import open_sink
 from batchline.stores import Store, open_store
@@ -72,21 +75,22 @@ def run_once(
 
     Without `work` the delivery is left to workers elsewhere, and only waited for.
     """
-    stop = stop or threading.Event()
-    with _opened(pipeline, work) as (store, working):
+    stop, numbers = stop or threading.Event(), RunNumbers(pipeline, watch)
+    with _opened(pipeline, work, numbers) as (store, working):
         if working is not None:
             working.worker.on_delivered = on_delivered
         if pipeline.source.kind == "kafka":
-            summary, labels = _stream_once(pipeline, spark, watch, stop), _labels(pipeline, STREAM)
+            summary, labels = _stream_once(pipeline, spark, numbers, stop), _labels(pipeline, STREAM)
         else:
-            summary, labels = _batch_once(pipeline, spark, watch)
-        completion = Completion(Tracker(store), labels)
-        await_delivery(completion, working, watch, stop)
+            summary, labels = _batch_once(pipeline, spark, numbers)
+            numbers.batched(summary)
+        numbers.completion = completion = Completion(Tracker(store), labels)
+        await_delivery(completion, working, numbers.watch, stop)
         note_delivered(summary, working, completion)
     return summary
 
 
-def _batch_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch) -> tuple[Summary, dict[str, str]]:
+def _batch_once(pipeline: Pipeline, spark: "SparkSession", numbers: RunNumbers) -> tuple[Summary, dict[str, str]]:
     """Files, as one batch: batched into files, packed, and published as one fanout."""
     from batchline.spark import pack_parcels
     from batchline.spark.progress import watched
@@ -99,13 +103,14 @@ def _batch_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch) -> tupl
     if (out / "summary.json").exists():
         figures = json.loads((out / "summary.json").read_text())
     else:
-        figures = run_batch(spark, path, pipeline.source.columns, rules, pipeline.source.order_by, out, watch)
+        figures = run_batch(spark, path, pipeline.source.columns, rules, pipeline.source.order_by, out, numbers.watch)
+    numbers.summary = _summary_of(figures, 0, 0, 0)
     batched = spark.read.parquet(_uri(out / "batched.parquet"))
     size = "size" if "size" in batched.columns else None
     parcels = pack_parcels(batched, pipeline.pack, size=size, lanes=publication.lanes)
     labels = _labels(pipeline, run)
     fanout = f"{pipeline.name}-{run}"
-    with watched(spark, watch, ["packing", "publishing"]):
+    with watched(spark, numbers.watch, ["packing", "publishing"]):
         fields = _fields(pipeline, batched.columns)
         published = publish_frame(
             parcels, publication.store, publication.topic, fanout, _due(pipeline), _opening(pipeline, labels), fields
@@ -113,17 +118,19 @@ def _batch_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch) -> tupl
     return _summary_of(figures, published.parcels, published.measurements, published.oversize), labels
 
 
-def _stream_once(pipeline: Pipeline, spark: "SparkSession", watch: Watch, stop: threading.Event) -> Summary:
+def _stream_once(pipeline: Pipeline, spark: "SparkSession", numbers: RunNumbers, stop: threading.Event) -> Summary:
     """A stream, as far as it goes now, and then its end; of one that has ended before, what became of it."""
-    stream = stream_of(pipeline, spark)
+    numbers.stream = stream = stream_of(pipeline, spark)
     stream.start({"availableNow": True})
     while stream.is_active and not stop.wait(BETWEEN_LOOKS_S):
-        watch("batching", stream.following.summary().get("read", 0), 0)
+        numbers.summary = _stream_summary(stream)
+        numbers.watch("batching", numbers.summary.read, 0)
     if stop.is_set():
         stream.stop_between_epochs()
     elif not stream.is_finished:
         stream.finish()
-    return _stream_summary(stream)
+    numbers.summary = _stream_summary(stream)
+    return numbers.summary
 
 
 class Running:
@@ -135,14 +142,16 @@ class Running:
         self._stream: PipelineStream | None = None
         self._working: Working | None = None
         self._completion: Completion | None = None
+        self._numbers = RunNumbers(pipeline)
 
     def run(self, stop: threading.Event, tell: Callable[[Summary], None]) -> Summary:
         """Run, and tell how it goes, until `stop` is set; what is open then stays, and the next start goes on.
 
         While the store is away it waits for it; any other error ends it.
         """
-        with _opened(self.pipeline, self._work) as (store, self._working):
+        with _opened(self.pipeline, self._work, self._numbers) as (store, self._working):
             self._completion = Completion(Tracker(store), _labels(self.pipeline, STREAM))
+            self._numbers.completion = self._completion
             while not stop.is_set():
                 try:
                     self._follow(stop, tell)
@@ -155,7 +164,7 @@ class Running:
         from batchline.spark.running import translated
 
         with translated():
-            self._stream = stream_of(self.pipeline, self._spark)
+            self._numbers.stream = self._stream = stream_of(self.pipeline, self._spark)
             if self._stream.has_ended:
                 raise InvalidCheckpoint(f"the stream in {self.pipeline.out} has ended: start anew with another out")
             self._stream.start()
@@ -171,6 +180,7 @@ class Running:
             return Summary()
         summary = _stream_summary(self._stream)
         note_delivered(summary, self._working, self._completion)
+        self._numbers.summary = summary
         return summary
 
 
@@ -214,20 +224,29 @@ def _limiter_of(pipeline: Pipeline, leases: LeaseManager | None) -> Limiter | No
 
 
 @contextmanager
-def _opened(pipeline: Pipeline, work: bool) -> Iterator[tuple[Store, Working | None]]:
-    """The store, and, if it is to, a worker that delivers from it meanwhile."""
+def _opened(pipeline: Pipeline, work: bool, numbers: RunNumbers) -> Iterator[tuple[Store, Working | None]]:
+    """The store, and, if it is to, a worker that delivers from it meanwhile; both are reported on."""
     with open_store(pipeline.publish.store) as store:
         timeline = Timeline(store)
         make_topics(timeline, pipeline.publish.topic)
         if pipeline.publish.tell is not None:
             make_topic(timeline, pipeline.publish.tell)
-        if not work:
-            yield store, None
-            return
-        # Under a name that stays: started again after a kill, it has its parcels at once.
-        name = f"{pipeline.name}-run-{socket.gethostname()}"
-        with Working(partial(worker_of, pipeline, store, worker=name)) as working:
+        with reporting(store, "run", pipeline.name, numbers), _delivering(pipeline, store, work) as working:
             yield store, working
+
+
+@contextmanager
+def _delivering(pipeline: Pipeline, store: Store, work: bool) -> Iterator[Working | None]:
+    if not work:
+        yield None
+        return
+    # Under a name that stays: started again after a kill, it has its parcels at once.
+    name = f"{pipeline.name}-run-{socket.gethostname()}"
+    with (
+        Working(partial(worker_of, pipeline, store, worker=name)) as working,
+        reporting(store, "work", name, WorkerNumbers(working.worker, pipeline.capacity)),
+    ):
+        yield working
 
 
 def stream_of(pipeline: Pipeline, spark: "SparkSession") -> "PipelineStream":

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pytest
 import typer
 
+from batchline import open_store
 from batchline.cli import demo
 from batchline.cli.demo_evidence import Evidence, statements_of
 from batchline.cli.demo_landing import FILES, Landed, land
@@ -26,6 +27,7 @@ from batchline.local import Batched, batch_reading, read_files
 from batchline.sinks.http import HttpSink
 from batchline.sources.sample import Fleet, sample_fleet
 from tests.cli.conftest import Call
+from tests.runtime.reports import reports_in
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 WELL = Temper(1e9, 1e9, failing=0, cutting=0)
@@ -51,6 +53,9 @@ def test_the_whole_path_is_run_and_what_is_said_of_it_is_true(tmp_path: Path, ba
     page = (tmp_path / "index.html").read_text()
     assert page.count("<svg") == 6
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+    with open_store(f"sqlite:///{tmp_path}/batchline.db") as store:
+        (_, ran), (_, worked) = reports_in(store, "run")[-1], reports_in(store, "work")[-1]
+    assert f"{ran['batched']:,}" == f"{worked['measurements']['delivered']:,}" == arrived[1]
     assert (tmp_path / "kept.txt").exists()
     assert not (tmp_path / "landing" / "left.jsonl").exists()
 

@@ -176,7 +176,7 @@ def test_only_create_makes_a_store(batchline: Call, tmp_path: Path) -> None:
     for words in (["put", "a"], ["lease", "a"], ["topic", "list"], ["messages"], ["load", "a"]):
         said = batchline(*words, "--store", f"sqlite:///{tmp_path}/none.db")
         assert (said.code, said.out) == (1, "")
-        assert "none.db is not there; batchline fanout open, batchline topic create or" in said.err
+        assert "none.db is not there; batchline fanout open, batchline topic create, " in said.err
     assert not (tmp_path / "none.db").exists()
 
 

@@ -34,7 +34,7 @@ def whole(rules: BatchRules, table: pa.Table) -> pa.Table:
 def in_pieces(rules: BatchRules, table: pa.Table, cuts: list[int], skew: int) -> pa.Table:
     """Piece by piece; after the last one the input has ended."""
     held, out, before = Held.nothing(table.schema), [], BEFORE_ALL_US
-    highest = BEFORE_ALL_US
+    highest, opened = BEFORE_ALL_US, 0
     for begin, end in zip([0, *cuts], [*cuts, table.num_rows], strict=True):
         piece = table.slice(begin, end - begin)
         if piece.num_rows:
@@ -43,11 +43,19 @@ def in_pieces(rules: BatchRules, table: pa.Table, cuts: list[int], skew: int) ->
         taken = take_rows(rules, NAMES, held, piece, Move(before, watermark))
         assert taken.behind == 0
         check_held(taken.held, watermark)
+        opened += taken.opened
+        assert opened == len(open_batches(taken.held))
         out.append(taken.rows)
         held, before = only_kept(taken.held), watermark
     taken = take_rows(rules, NAMES, held, table.slice(0, 0), Move(before, highest, flush=True))
     assert taken.held.rows.num_rows == 0
+    assert opened + taken.opened == 0
     return pa.concat_tables([*out, taken.rows])
+
+
+def open_batches(held: Held) -> set[tuple[Any, ...]]:
+    names = (held.rows.column(name).to_pylist() for name in ("key", "open_start", "open_ordinal"))
+    return {(key, start, ordinal) for key, start, ordinal in zip(*names, strict=True) if start is not None}
 
 
 def only_kept(held: Held) -> Held:

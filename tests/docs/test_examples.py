@@ -27,6 +27,13 @@ def pages_with(language: str) -> list[str]:
     return [str(page.relative_to(ROOT)) for page in PAGES if blocks(page, language)]
 
 
+def write_files(page: Path, into: Path) -> None:
+    """Put every block that has a title into a file of that name, as a reader would."""
+    text = page.read_text()
+    for name, content in re.findall(r'^```\w+ title="(.+?)"\n(.*?)^```', text, re.MULTILINE | re.DOTALL):
+        (into / name).write_text(content)
+
+
 @pytest.mark.parametrize("page", pages_with("python"))
 def test_the_python_of_a_page_runs_from_top_to_bottom(page: str, tmp_path: Path) -> None:
     """In a process of its own, which takes along the Spark that a page may start."""
@@ -38,12 +45,17 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(page: str, tmp_path: Path)
 
 @pytest.mark.parametrize("page", pages_with("console"))
 def test_the_commands_of_a_page_run_one_after_the_other(page: str, tmp_path: Path) -> None:
+    write_files(ROOT / page, tmp_path)
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    printed: set[str] = set()
     for line in "".join(blocks(ROOT / page, "console")).splitlines():
         if line.startswith("$ "):
             words = ["bash", "-o", "pipefail", "-c", line[2:]]
             run = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
             assert run.returncode == 0, f"{line}\n{run.stderr}"
+            printed = {printed.rstrip() for printed in run.stdout.splitlines()}
+        elif line.strip("… "):
+            assert line.rstrip() in printed, f"{page} shows a line that is not printed"
 
 
 def commands_of(group: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -70,8 +82,8 @@ def test_the_tree_of_errors_in_the_reference_is_that_of_the_code() -> None:
     assert f"```\n{drawn}\n```" in (ROOT / "docs/reference/errors.md").read_text()
 
 
-def test_what_the_tutorial_says_it_prints_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    page = ROOT / "docs/tutorial.md"
+def test_what_a_page_says_it_prints_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    page = ROOT / "docs/howto/own-loop.md"
     (said,) = re.findall(r"It prints `(.*?)`", page.read_text())
     exec(compile(blocks(page, "python")[0], str(page), "exec"), {})  # noqa: S102 - our own page
     assert capsys.readouterr().out == f"{said}\n"

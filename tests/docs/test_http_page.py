@@ -5,9 +5,9 @@ import re
 
 import msgspec
 
-from batchline.service.app import MOST_UNDER_WAY
 from batchline.service.measurements import LARGEST_BODY as LARGEST_MEASUREMENTS
 from batchline.service.reading import BODY_S, LARGEST_BODY
+from batchline.service.under_way import MOST_UNDER_WAY
 from batchline.wire.form import MOST_AT_ONCE
 from batchline.wire.problems import RETRY_AFTER_S
 from tests.docs.http_tables import ALL, DOCUMENT, PAGE, filled

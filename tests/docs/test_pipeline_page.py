@@ -17,6 +17,8 @@ from batchline.flow import Summary
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "reference/pipeline.md").read_text()
+#: A block of TOML that begins with a name.
+WHOLE_FILE = re.compile(r"^```toml[^\n]*\n(name = .*?)^```", re.MULTILINE | re.DOTALL)
 PARTS = {
     "## The file itself": Pipeline,
     "## `[source]`": Source,
@@ -48,7 +50,7 @@ def files() -> list[Any]:
     return [
         pytest.param(block, id=page.stem)
         for page in [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
-        for block in re.findall(r"^```toml\n(name = .*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+        for block in WHOLE_FILE.findall(page.read_text())
     ]
 
 

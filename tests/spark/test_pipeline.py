@@ -21,6 +21,7 @@ from batchline.runtime.working import Working
 from batchline.sinks.files import write_table
 from batchline.sources.sample import Fleet, sample_fleet
 from batchline.spark.following import Stopped
+from tests.runtime.reports import documented, keys_of, reports_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -100,6 +101,7 @@ def test_files_arrive_once_and_completion_is_told_once(spark: SparkSession, pipe
     assert summary.read == summary.batched + sum(summary.rejected.values())
     assert summary.rejected["malformed"] == 1
     assert list(dict.fromkeys(steps)) == ["reading", "batching", "writing", "packing", "publishing", "delivering"]
+    check_reports(pipeline, summary)
     again = run_once(pipeline, spark)
     assert (again.complete, again.delivered, again.parcels) == (True, 0, summary.parcels)
     assert told(pipeline) == 1
@@ -124,6 +126,7 @@ def test_a_stream_goes_on_where_it_was(spark: SparkSession, pipeline: Pipeline, 
     later = tmp_path / "in" / "b.jsonl"
     later.rename(tmp_path / "b.jsonl")
     first = run_until_all_has_arrived(stream, spark, 0)
+    check_stream_reports(stream)
     (tmp_path / "b.jsonl").rename(later)
     run_until_all_has_arrived(stream, spark, first)
     rest = stream_of(stream, spark)
@@ -144,6 +147,32 @@ def test_a_stream_goes_on_where_it_was(spark: SparkSession, pipeline: Pipeline, 
         assert {one.state for one in tracker.list(limit=10_000).fanouts} == {"complete"}
         assert told(stream) == len(tracker.list(limit=10_000).fanouts)
     assert arrived(tmp_path / "arrived") == accepted(stream)
+
+
+def check_reports(pipeline: Pipeline, summary: Summary) -> None:
+    """What a run of files has left: how far it came, as one epoch, and what its worker did."""
+    with open_store(pipeline.publish.store) as store:
+        row, last = reports_in(store, "run")[-1]
+        worked = reports_in(store, "work")[-1][1]
+    assert keys_of(last) == documented("run")
+    assert (row.name, last["ended"], last["complete"], last["epoch"]) == ("fleet", True, True, 0)
+    assert (last["read"], last["rejected"]) == (summary.read, summary.rejected)
+    assert last["steps"]["delivering"] == {"done": summary.parcels, "total": summary.parcels}
+    assert [(one["epoch"], one["rows"]) for one in last["epochs"]] == [(0, summary.read)]
+    assert worked["parcels"]["delivered"] == summary.parcels
+
+
+def check_stream_reports(pipeline: Pipeline) -> None:
+    """What a stream has left: its epochs, and what is open."""
+    with open_store(pipeline.publish.store) as store:
+        last = reports_in(store, "run")[-1][1]
+    assert keys_of(last) | {"steps.*.done", "steps.*.total"} == documented("run")
+    assert last["epoch"] == last["epochs"][-1]["epoch"]
+    malformed = last["rejected"]["malformed"]
+    assert sum(one["rows"] for one in last["epochs"]) in (last["read"], last["read"] - malformed)
+    assert last["read"] == last["batched"] + sum(last["rejected"].values()) + last["open_rows"]
+    assert 0 < last["open_batches"] <= last["open_rows"] <= last["state_rows"]
+    assert last["state_bytes"] > 0
 
 
 def stopped(parcels: Any, epoch: int) -> None:

@@ -1,29 +1,34 @@
-"""Moments as requests have them."""
+"""Moments as requests have them: in a body, and in a query, where everything is text."""
 
 import pytest
 
 from batchline.core.message import LATEST_MS
 from batchline.errors import InvalidMessage
-from batchline.wire.form import LONGEST_MS, ms_of_at
+from batchline.wire.form import at_of, ms_of_at, ms_text
 
-MS = 1_800_000_000_123
-
-
-@pytest.mark.parametrize("at", [MS, str(MS), "2027-01-15T08:00:00.123Z", "2027-01-15T09:00:00.123+01:00"])
-def test_a_moment_is_iso_8601_or_milliseconds_as_a_number_or_as_a_query_has_them(at: str | int) -> None:
-    assert ms_of_at("from", at) == MS
+NOON_MS = 1_800_014_400_123
 
 
-@pytest.mark.parametrize("at", ["", "now", "2027-01-15T08:00:00", "9" * 5_000, "-5", "\N{FULLWIDTH DIGIT ONE}", "1.5"])
-def test_anything_else_is_refused(at: str) -> None:
-    with pytest.raises(InvalidMessage, match="from"):
-        ms_of_at("from", at)
+@pytest.mark.parametrize(
+    "said",
+    [
+        NOON_MS,
+        str(NOON_MS),
+        "2027-01-15T12:00:00.123Z",
+        "2027-01-15T12:00:00.123+00:00",
+        "2027-01-15T14:00:00.123+02:00",
+    ],
+)
+def test_a_moment_is_milliseconds_or_iso_8601_wherever_it_is_said(said: str | int) -> None:
+    assert ms_of_at("at", said) == NOON_MS
 
 
-def test_digits_alone_are_milliseconds_for_a_day_without_a_zone_is_no_moment() -> None:
-    assert ms_of_at("from", "20270115") == 20_270_115
+@pytest.mark.parametrize("said", ["", "now", "2027-01-15T12:00:00", "-1", "1.5", "٣", str(LATEST_MS + 1), -1])
+def test_what_is_no_moment_is_refused(said: str | int) -> None:
+    with pytest.raises(InvalidMessage):
+        ms_of_at("at", said)
 
 
-def test_the_latest_moment_has_room() -> None:
-    assert ms_of_at("to", str(LATEST_MS)) == LATEST_MS
-    assert len(str(LATEST_MS)) <= LONGEST_MS
+@pytest.mark.parametrize("ms", [0, 1, NOON_MS, LATEST_MS])
+def test_a_moment_that_is_answered_can_be_read(ms: int) -> None:
+    assert at_of(ms_text(ms)) == ms_of_at("at", ms_text(ms)) == ms

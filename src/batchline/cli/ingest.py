@@ -10,7 +10,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from batchline.cli import screen
+from batchline.cli.completion import words
 from batchline.cli.following import stopping
+from batchline.cli.ingest_reports import ingest_reports
 from batchline.cli.options import Json, read_span
 from batchline.errors import InvalidRules, check_choice
 from batchline.runtime.clock import elapsed_seconds, now_us
@@ -39,6 +41,10 @@ SERIES: Final = typer.Option(
 )
 Into = Annotated[Path, typer.Option("--into", help="The directory to land in; made if it is not there.", metavar="DIR")]
 
+Reports = Annotated[
+    str | None, typer.Option("--store", help="A store to report to, for the pages of the service.", metavar="URL")
+]
+
 
 def _span(name: str, text: str, shown: str) -> Any:
     return typer.Option(name, help=text, parser=read_span, metavar="SPAN", show_default=shown)
@@ -62,7 +68,12 @@ def mqtt(
             show_default="that of the format",
         ),
     ] = None,
-    kind: Annotated[str, typer.Option("--format", help="thin-edge, collectd or json.")] = "thin-edge",
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--format", help="thin-edge, collectd or json.", autocompletion=words("thin-edge", "collectd", "json")
+        ),
+    ] = "thin-edge",
     mapping: Annotated[
         str,
         typer.Option(
@@ -85,6 +96,7 @@ def mqtt(
     session: Annotated[
         timedelta, _span("--session", "How long the broker keeps messages while we are away.", "7d")
     ] = timedelta(days=7),
+    store: Reports = None,
     json: Json = False,
 ) -> None:
     """Land what an MQTT broker sends, until Ctrl-C or SIGTERM.
@@ -106,11 +118,16 @@ def mqtt(
     parse, topics = parser_of(kind, mapping), topics_of(kind, topic or [])
     rules = MqttRules(client_id or f"batchline-{series}", linger, most, session)
     broker, stop = MqttAddress.from_text(address), threading.Event()
-    with Landing(into, series) as landing, screen.live("connecting") as say, stopping(stop):
+    with (
+        Landing(into, series) as landing,
+        ingest_reports(store, "mqtt", series) as note,
+        screen.live("connecting") as say,
+        stopping(stop),
+    ):
         ingest = MqttIngest(
             broker, topics, parse, landing, rules, now_us=now_us, elapsed=elapsed_seconds, tell=_teller()
         )
-        counts = ingest.run(stop, _progress(say))
+        counts = ingest.run(stop, _progress(say, note))
     _show(asdict(counts), into, json)
 
 
@@ -142,6 +159,7 @@ def http(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen where others can reach it: anybody may then send anything.")
     ] = False,
+    store: Reports = None,
     json: Json = False,
 ) -> None:
     """Land what is posted to /v1/measurements, until Ctrl-C or SIGTERM.
@@ -157,16 +175,21 @@ def http(
     """
     from batchline.cli.listening import serve_measurements
 
-    with Landing(into, series) as landing, screen.live("starting") as say:
-        counts = serve_measurements(landing, listen, _progress(say), _teller(), insecure=insecure)
+    with (
+        Landing(into, series) as landing,
+        ingest_reports(store, "http", series) as note,
+        screen.live("starting") as say,
+    ):
+        counts = serve_measurements(landing, listen, _progress(say, note), _teller(), insecure=insecure)
     _show(counts, into, json)
 
 
-def _progress(say: Callable[[str], None]) -> Callable[[Any], None]:
-    """Says how it goes; the rate is that of all the time since the start."""
+def _progress(say: Callable[[str], None], note: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Notes and says how it goes; the rate is that of all the time since the start."""
     began = elapsed_seconds()
 
     def look(counts: Any) -> None:
+        note(counts)
         rate = counts.landed / max(elapsed_seconds() - began, 0.001)
         say(
             f"{counts.received:,} received · {counts.landed:,} landed · {counts.malformed:,} malformed · "

@@ -3,11 +3,14 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from batchline.cli import screen
 from batchline.cli.ingest import parser_of, topics_of
-from batchline.core.pipeline import Source
+from batchline.cli.ingest_reports import ingest_reports
+from batchline.core.pipeline import Pipeline, Source
 from batchline.errors import BatchlineError
 from batchline.runtime.clock import elapsed_seconds, now_us
 from batchline.sources.landing import Landing
@@ -16,16 +19,22 @@ __all__ = ["ingesting"]
 
 
 @contextmanager
-def ingesting(source: Source, stop: threading.Event) -> Iterator[None]:
+def ingesting(pipeline: Pipeline, stop: threading.Event) -> Iterator[None]:
     """Within it, what a source of kind mqtt or http sends lands; what it cannot go on for stops the run."""
+    source = pipeline.source
     run = {"mqtt": _mqtt, "http": _http}.get(source.kind)
     if run is None:
         yield
         return
     failed: list[BatchlineError] = []
-    with Landing(Path(source.into), source.series or source.kind) as landing:
+    series = source.series or source.kind
+    with (
+        Landing(Path(source.into), series) as landing,
+        ingest_reports(pipeline.publish.store, source.kind, series) as look,
+    ):
         ended = threading.Event()
-        thread = threading.Thread(target=_guarded, args=(run, source, landing, ended, stop, failed), daemon=True)
+        work = partial(run, source, landing, ended, look)
+        thread = threading.Thread(target=_guarded, args=(work, stop, failed), daemon=True)
         thread.start()
         try:
             yield
@@ -37,34 +46,32 @@ def ingesting(source: Source, stop: threading.Event) -> Iterator[None]:
 
 
 def _guarded(
-    run: Callable[[Source, Landing, threading.Event], None],
-    source: Source,
-    landing: Landing,
-    ended: threading.Event,
+    work: Callable[[], None],
     stop: threading.Event,
     failed: list[BatchlineError],
 ) -> None:
     try:
-        run(source, landing, ended)
+        work()
     except BatchlineError as error:
         failed.append(error)
         stop.set()
 
 
-def _mqtt(source: Source, landing: Landing, ended: threading.Event) -> None:
+def _mqtt(source: Source, landing: Landing, ended: threading.Event, look: Callable[[Any], None]) -> None:
     from batchline.sources.mqtt import MqttIngest, MqttRules
     from batchline.sources.mqtt_address import MqttAddress
 
     parse, topics = parser_of(source.format, source.map), topics_of(source.format, source.topics)
-    rules = MqttRules(f"batchline-{landing.series}")
+    rules = MqttRules(source.client_id or f"batchline-{landing.series}", source.linger)
     address = MqttAddress.from_text(source.address)
-    MqttIngest(address, topics, parse, landing, rules, now_us=now_us, elapsed=elapsed_seconds, tell=_tell).run(ended)
+    ingest = MqttIngest(address, topics, parse, landing, rules, now_us=now_us, elapsed=elapsed_seconds, tell=_tell)
+    ingest.run(ended, look)
 
 
-def _http(source: Source, landing: Landing, ended: threading.Event) -> None:
+def _http(source: Source, landing: Landing, ended: threading.Event, look: Callable[[Any], None]) -> None:
     from batchline.cli.listening import serve_measurements
 
-    serve_measurements(landing, source.address, lambda _: None, _tell, insecure=False, stop=ended)
+    serve_measurements(landing, source.address, look, _tell, insecure=source.insecure, stop=ended)
 
 
 def _tell(text: str) -> None:

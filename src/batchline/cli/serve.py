@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from batchline.cli import screen
-from batchline.cli.listening import Tls, address_of, listening, serve_app
+from batchline.cli.listening import Tls, address_of, listening, run_fast, serve_app
 from batchline.cli.options import DEFAULT_STORE, Store
 from batchline.cli.stores import open_or_make
 from batchline.errors import InvalidInput
@@ -86,7 +86,7 @@ def serve(
             where = address_of(listener, "https" if tls else "http")
             screen.err.print(screen.plain(f"serving {opened.url} on {where}"), soft_wrap=True)
             with contextlib.closing(service):
-                asyncio.run(_serve(service, listener, tls))
+                run_fast(_serve(service, listener, tls))
 
 
 @contextlib.contextmanager
@@ -114,7 +114,7 @@ def _write(line: str) -> None:
 async def _serve(service: Service, listener: socket.socket, tls: Tls | None) -> None:
     background = asyncio.create_task(service.background.run())
     try:
-        await serve_app(service.app, listener, lambda: None, tls=tls)
+        await serve_app(service.app, listener, lambda: None, tls=tls, dismiss=service.dismiss)
     finally:
         service.background.stop()
         await background

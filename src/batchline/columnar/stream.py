@@ -78,6 +78,8 @@ class Outcome(NamedTuple):
     #: How many rows came behind the watermark, and how many batches closed.
     behind: int
     closed: int
+    #: How many more batches are open than before; below 0, if there are fewer.
+    opened: int
 
 
 def take_rows(rules: BatchRules, names: Names, held: Held, new: pa.Table, move: Move) -> Outcome:
@@ -88,7 +90,7 @@ def take_rows(rules: BatchRules, names: Names, held: Held, new: pa.Table, move: 
     desk = _Desk(rules, names, held, new, move)
     desk.sort()
     desk.batch()
-    return Outcome(desk.known(), desk.kept(), desk.behind, desk.closed())
+    return Outcome(desk.known(), desk.kept(), desk.behind, desk.closed(), desk.opened())
 
 
 class _Desk:
@@ -176,6 +178,14 @@ class _Desk:
         """How many batches have closed."""
         reasons = self.batches["reason"]
         return int(np.count_nonzero((reasons != kernel.OPEN) & (reasons != kernel.KNOWN)))
+
+    def opened(self) -> int:
+        """How many more batches are open than before."""
+        # Those that were open stand together, by key and start: of two with the same start, one has closed.
+        was = self.places[self.member[self.places]]
+        keys, starts = self.codes[was], self.window[0][was]
+        before = np.count_nonzero((keys[1:] != keys[:-1]) | (starts[1:] != starts[:-1])) + bool(was.size)
+        return int(np.count_nonzero(self.batches["reason"] == kernel.OPEN) - before)
 
     def kept(self) -> Held:
         """The rows that are in an open batch or wait, and their keys, sorted by hash."""

@@ -58,6 +58,8 @@ class Dispatch:
         self._requested: Amount = 0
         #: What waits elsewhere until what is here has gone.
         self.expected: Amount = 0
+        #: What all operations cost that were handed out since the start.
+        self.used: Amount = 0
         self.begin(None, 0.0)
 
     def begin(self, capacity: Amount | None, now_s: float) -> None:
@@ -130,6 +132,7 @@ class Dispatch:
         self._next_late_s = min(self._next_late_s, handout.late_s)
         self._last_handout_s = now_s
         self._sent.note(batch.cost, now_s)
+        self.used = self.used + batch.cost
         return handout
 
     # --- what comes back ---

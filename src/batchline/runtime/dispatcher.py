@@ -287,6 +287,16 @@ class Dispatcher:
         """How many batches are with their callbacks."""
         return len(self._dispatch.handouts)
 
+    @property
+    def used(self) -> Any:
+        """What all operations cost that were handed out since the start, those again that come again."""
+        return self._dispatch.used
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is handed out, for the receiver throttles or somebody has asked for it."""
+        return self._paused
+
     # --- the loop ---
 
     @property

@@ -8,7 +8,8 @@ from typing import Final
 from batchline.core.estimate import EstimateOutcome, EstimateStatus
 from batchline.core.item_group import MOST_ITEMS
 from batchline.core.moment import check_span, span_us
-from batchline.core.name import check_labels, check_name
+from batchline.core.name import check_name
+from batchline.core.tracker_checks import check_labels
 from batchline.errors import InvalidCount
 from batchline.runtime.clock import now_us
 from batchline.stores.redis.estimates import EstimateStore

@@ -91,6 +91,11 @@ class LanesInHand:
         #: Set while somebody waits for a parcel that is not in hand, or no room is left.
         self.looking = asyncio.Event()
 
+    @property
+    def count(self) -> int:
+        """Of how many lanes there are parcels in hand; may be asked in any thread."""
+        return sum(bool(lane.order.in_hand) for lane in list(self._lanes.values()))
+
     async def turn(self, parcel: Consignment) -> Place:
         """Wait until it is a parcel's turn, or it has arrived by somebody else's hands; raises GivenBack.
 

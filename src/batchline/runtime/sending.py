@@ -35,6 +35,8 @@ class Sending:
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="sink")
         #: How many parcels wait for their turn, and what they cost.
         self._waiting, self._expected = 0, 0.0
+        #: How often the sink has said that it has too much to do.
+        self.throttled = 0
 
     @contextmanager
     def waiting(self, parcel: Consignment) -> Iterator[None]:
@@ -99,6 +101,7 @@ class Sending:
             found = await call_in(self._threads, self._sink.send, [one.parcel for one in some.values()])
             return dict(found or {})
         except Throttled:
+            self.throttled += 1
             raise
         except asyncio.CancelledError as error:
             task = asyncio.current_task()

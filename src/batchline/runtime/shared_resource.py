@@ -72,7 +72,7 @@ class SharedResource(Limiter):
     def partitions(self) -> list[int]:
         """The partitions that it holds now."""
         now_s = self._clock()
-        return sorted(partition for partition, until_s in self._share.held.items() if until_s > now_s)
+        return sorted(partition for partition, until_s in list(self._share.held.items()) if until_s > now_s)
 
     @property
     def max_capacity(self) -> Any:

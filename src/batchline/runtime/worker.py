@@ -46,7 +46,7 @@ from batchline.runtime.sending import Sending
 from batchline.runtime.services import Services, Wait
 from batchline.runtime.timeline import Timeline
 from batchline.sinks.sink import Sink
-from batchline.stores.delivering import Delivery, dead_letter_id, dead_letters_of
+from batchline.stores.delivering import DEAD, Delivery, dead_letter_id, dead_letters_of
 from batchline.stores.store import Store
 
 __all__ = ["Worker"]
@@ -98,7 +98,7 @@ class Worker:
         self._timeline = timeline or Timeline(store)
         make_topics(self._timeline, topic)
         _check_topic(self._timeline.topic(topic))
-        self._topic = topic
+        self.topic = topic
         price = price_of(cost)
         self._retry, self._give_up_after = retry, give_up_after
         self._clock, self._wait, self._chance = clock, wait, chance
@@ -143,6 +143,16 @@ class Worker:
     def endings(self) -> Sequence[Ending]:
         """The fanouts that ended by what this worker has settled; each is told by one worker, once."""
         return self.deliveries.endings
+
+    @property
+    def throttled(self) -> int:
+        """How often the sink has said that it has too much to do."""
+        return self._sending.throttled
+
+    @property
+    def lanes(self) -> int:
+        """Of how many lanes it has parcels in hand."""
+        return self._lanes.count
 
     def stop(self) -> None:
         """Take no more parcels, and end when those in hand are done; to be called in the loop's thread."""
@@ -212,9 +222,9 @@ class Worker:
         if again and await self._is_hopeless(message):
             refused, again = {place: f"{self._given_up()}: {why}" for place, why in again.items()} | refused, {}
         reason = reason_text(next(iter(refused.values()), parcel.reason))
-        part = replace(parcel.only(refused), reason=reason)
+        # Parts have ids of their own: by the parcel's, a receiver would take them for what it has answered before.
+        part = replace(parcel.only(refused), id=f"{parcel.id}{DEAD}", reason=reason)
         dead = part if part.count else None
-        # Under an id of its own: by the parcel's, a receiver would take it for what it has answered before.
         rest_id = _next_id(parcel.id, _rests_before(message.id))
         rest = replace(parcel.only(again.keys() - refused.keys()), id=rest_id, reason=reason)
         if not rest.count:
@@ -250,7 +260,7 @@ class Worker:
             return False
         owner = message.producer_group
         try:
-            seen = await asyncio.to_thread(self._timeline.read, self._topic, message.id, producer_group=owner)
+            seen = await asyncio.to_thread(self._timeline.read, self.topic, message.id, producer_group=owner)
         except (StoreError, TopicRefused):
             return False
         tried = sum(one.ending == "released" and not one.reason.startswith(NOT_SENT) for one in seen.history)
@@ -285,11 +295,11 @@ class Worker:
     def _bury(self, strays: Sequence[tuple[LeasedMessage, Lease]]) -> None:
         """Messages that are no parcels: to the dead letters as they are."""
         dead = [NewMessage(message.body, id=dead_letter_id(message.id)) for message, _ in strays]
-        outcomes = self._timeline.create(dead_letters_of(self._topic), dead, producer_group=STRAYS)
+        outcomes = self._timeline.create(dead_letters_of(self.topic), dead, producer_group=STRAYS)
         # Somebody has used the id for something else: better another id than no message.
         taken = [message.body for (message, _), one in zip(strays, outcomes, strict=True) if not one.ok]
         if taken:
-            self._timeline.create(dead_letters_of(self._topic), taken, producer_group=STRAYS)
+            self._timeline.create(dead_letters_of(self.topic), taken, producer_group=STRAYS)
         self._timeline.done([lease for _, lease in strays])
 
     async def _look(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from batchline.core.token import Token
-from batchline.errors import Forbidden
+from batchline.errors import Forbidden, shown
 
 __all__ = ["NOBODY", "OPEN_GROUP", "OWNER_LABEL", "Caller"]
 
@@ -70,9 +70,12 @@ class Caller:
         group = self.token.producer_group
         if group is None:
             raise Forbidden("this needs a token that was created with --producer-group")
-        if self.said_group not in (None, group):
-            raise Forbidden(f"this token is of producer group {group!r}, the request says {self.said_group!r}")
         return group
+
+    def check_said_group(self) -> None:
+        """Who says of which producer group they are, and has a token of another, is refused whatever they ask for."""
+        if self.token is not None and self.said_group not in (None, self.token.producer_group):
+            raise Forbidden(f"this token is not of producer group {shown(self.said_group)}")
 
     def check_right(self, right: str) -> None:
         """It may produce, consume, or finish items, which both may; whoever has a token may read."""

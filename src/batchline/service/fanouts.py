@@ -2,6 +2,7 @@
 
 from typing import Final
 
+import msgspec
 from msgspec import field
 
 from batchline.core.ack import Item
@@ -26,6 +27,7 @@ from batchline.wire.fanouts import (
     AddForm,
     ExpireAnswer,
     ExpireDueForm,
+    ExpireForm,
     FailedItems,
     FailForm,
     FanoutForm,
@@ -44,7 +46,7 @@ from batchline.wire.fanouts import (
     on_complete_of,
     seal_answer,
 )
-from batchline.wire.form import Form, read_span
+from batchline.wire.form import Form, Name, Span, read_span
 
 __all__ = ["OPERATIONS"]
 
@@ -55,8 +57,10 @@ class ListQuery(Form):
     state: State | None = None
     #: Labels such as `job=import`.
     label: list[str] = field(default_factory=list)
-    older_than: str | None = None
-    parent: str | None = None
+    #: The same as a JSON object, for names of any kind.
+    labels: str | None = None
+    older_than: Span | None = None
+    parent: Name | None = None
     after: int | None = None
     limit: int = 100
 
@@ -123,13 +127,21 @@ def list_fanouts(call: Call[ListQuery]) -> Fanouts:
     owner = {} if call.caller.is_admin else call.caller.owner_labels()
     page = call.parts.tracker.list(
         form.state,
-        dict(map(_label, form.label)) | owner,
+        _labels(form) | owner,
         None if form.older_than is None else read_span("older_than", form.older_than),
         parent=form.parent,
         after=form.after,
         limit=form.limit,
     )
     return fanouts_form(page)
+
+
+def _labels(form: ListQuery) -> dict[str, str]:
+    try:
+        named = {} if form.labels is None else msgspec.json.decode(form.labels, type=dict[str, str])
+    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+        raise InvalidInput(f'expected labels such as {{"job": "import"}}, got {form.labels!r}'[:300]) from error
+    return dict(map(_label, form.label)) | named
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -178,9 +190,9 @@ def failed_items(call: Call[ItemsQuery]) -> FailedItems:
     return failed_form(tracker.failed_items(call.fanout, call.form.limit, after=call.form.after))
 
 
-def expire_fanout(call: Call[NoForm]) -> ExpireAnswer:
+def expire_fanout(call: Call[ExpireForm]) -> ExpireAnswer:
     """Give a fanout up now, whatever its activity; a late ack is answered `expired`."""
-    return _expired(_own(call, call.fanout).expire(call.fanout))
+    return _expired(_own(call, call.fanout).expire(call.fanout, call_id=call.form.call_id))
 
 
 def expire_due(call: Call[ExpireDueForm]) -> ExpireAnswer:
@@ -215,7 +227,7 @@ OPERATIONS: Final = (
     Operation("POST", f"{FANOUT}/seal", "produce", seal_fanout, SealForm, SealAnswer, refusals=LIVE),
     Operation("GET", f"{FANOUT}/pending", "read", pending_items, ItemsQuery, PendingItems, refusals=PAGE),
     Operation("GET", f"{FANOUT}/failed", "read", failed_items, ItemsQuery, FailedItems, refusals=PAGE),
-    Operation("POST", f"{FANOUT}/expire", "produce", expire_fanout, answer=ExpireAnswer, refusals=KNOWN),
+    Operation("POST", f"{FANOUT}/expire", "produce", expire_fanout, ExpireForm, ExpireAnswer, refusals=KNOWN),
     Operation("POST", f"{FANOUTS}/ack", "finish", ack_items, AckForm, AckAnswer),
     Operation("POST", f"{FANOUTS}/fail", "finish", fail_items, FailForm, AckAnswer),
     Operation("POST", f"{FANOUTS}/expire-due", "admin", expire_due, ExpireDueForm, ExpireAnswer),

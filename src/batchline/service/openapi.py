@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from batchline import errors
-from batchline.service.operation import NoForm, Operation
+from batchline.service.operation import NoForm, Operation, Socket
 from batchline.wire.form import Form
 from batchline.wire.problems import PROBLEM_JSON, ProblemForm, status_of
 
@@ -21,9 +21,10 @@ WITH_TOKEN: Final = (errors.Unauthorized,)
 WITH_BODY: Final = (errors.TooLarge, errors.TooSlow, errors.WrongMedia)
 NAME: Final = {"type": "string", "minLength": 1, "maxLength": 255}
 TITLE: Final = "Batchline"
+ABOUT: Final = "Measurements, fanouts and messages at a moment."
 
 
-def openapi_document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
+def openapi_document(operations: Sequence[Operation], version: str, sockets: Sequence[Socket] = ()) -> dict[str, Any]:
     """The document of some operations."""
     forms = {form for one in operations for form in (one.form, one.answer) if form not in (None, NoForm)}
     _, components = msgspec.json.schema_components([ProblemForm, *sorted(forms, key=str)], ref_template=REFERENCE)
@@ -33,7 +34,7 @@ def openapi_document(operations: Sequence[Operation], version: str) -> dict[str,
         paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, components)
     return {
         "openapi": "3.1.0",
-        "info": {"title": TITLE, "version": version, "description": "Measurements, fanouts and messages at a moment."},
+        "info": {"title": TITLE, "version": version, "description": _description(sockets)},
         "paths": paths,
         "components": {
             "schemas": {name: schema for name, schema in components.items() if name not in queries},
@@ -41,6 +42,12 @@ def openapi_document(operations: Sequence[Operation], version: str) -> dict[str,
         },
         "security": [{"token": []}, {}],
     }
+
+
+def _description(sockets: Sequence[Socket]) -> str:
+    """OpenAPI has no words for sockets: they are told of here."""
+    lines = [f"WebSocket `GET {one.path}` (right: {one.right}): {one.summary}" for one in sockets]
+    return "\n\n".join([ABOUT, *lines])
 
 
 def _operation(one: Operation, components: dict[str, Any]) -> dict[str, Any]:

@@ -4,9 +4,11 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from functools import partial
 from typing import Final
 
+from batchline.core.expiry_rules import ExpiryRules
 from batchline.runtime.beat import Beat
 from batchline.runtime.clock import now_us
 from batchline.runtime.estimated_tracker import EstimatedTracker
@@ -23,21 +25,25 @@ from batchline.service import (
     leases,
     measurements,
     messages,
+    push,
     topics,
 )
-from batchline.service.app import MOST_UNDER_WAY, App
+from batchline.service.app import App
 from batchline.service.documents import documents_of
 from batchline.service.group_commit import GroupCommit
 from batchline.service.look import Look
 from batchline.service.metrics import Metrics
 from batchline.service.observer import Observer, Observers
-from batchline.service.operation import Operation
-from batchline.service.parts import Parts
+from batchline.service.operation import Operation, Socket
+from batchline.service.parts import Parts, in_threads
+from batchline.service.pump import Pumps
+from batchline.service.roll import Roll
 from batchline.service.store_numbers import StoreNumbers, store_numbers
 from batchline.service.timed_store import TimedStore
+from batchline.service.under_way import MOST_UNDER_WAY, MOST_WAITING, UnderWay
 from batchline.stores.store import Store
 
-__all__ = ["OPERATIONS", "Service"]
+__all__ = ["OPERATIONS", "SOCKETS", "Service"]
 
 #: What is the same in every process.
 OPERATIONS: Final = (
@@ -51,7 +57,12 @@ OPERATIONS: Final = (
     *measurements.OPERATIONS,
     *health.OPERATIONS,
 )
+SOCKETS: Final = push.SOCKETS
 THREADS: Final = 8
+#: How long what is finished can still be told from what never was: longer than a client tries again.
+KEPT: Final = timedelta(minutes=1)
+#: Those in which messages are leased for all who wait: others do not stand in their way.
+PUMP_THREADS: Final = 4
 #: Within which the question whether it is ready is answered, and a scrape, whatever the database does.
 LOOK_S: Final = 2.0
 #: How long what was seen of the store is believed, for readiness and for metrics.
@@ -68,50 +79,58 @@ class Service:
         store: Store,
         *,
         estimates: EstimatedTracker | None = None,
+        expiry: ExpiryRules | None = None,
         threads: int = THREADS,
         most_under_way: int = MOST_UNDER_WAY,
+        most_waiting: int = MOST_WAITING,
         any_host: bool = False,
         landing: GroupCommit | None = None,
         operations: Sequence[Operation] = OPERATIONS,
+        sockets: Sequence[Socket] = SOCKETS,
         observers: Sequence[Observer] = (),
         clock: Callable[[], int] = now_us,
     ) -> None:
         """`estimates` and `landing` are for the operations that need them; `observers` are told of every request."""
-        metrics, self._clock = Metrics(), clock
-        timed = TimedStore(store, metrics.store_called)
-        timeline = Timeline(timed, clock=clock)
+        metrics, under_way = Metrics(), UnderWay(most_under_way, most_waiting)
+        metrics.watch(under_way)
+        self._seen, store, self._clock = store, TimedStore(store, metrics.store_called), clock
+        timeline = Timeline(store, clock=clock)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="service")
+        self._pump_threads = ThreadPoolExecutor(PUMP_THREADS, thread_name_prefix="pump")
         # Of their own: when the database hangs, so do all others.
         self._looking = ThreadPoolExecutor(2, thread_name_prefix="looking")
+        tokens, in_thread = Tokens(store, clock), partial(in_threads, self._threads)
         self.parts = Parts(
-            timed,
-            Tracker(timed, clock=clock),
+            store,
+            Tracker(store, expiry=expiry, clock=clock),
             timeline,
             self._threads,
+            tokens,
+            Pumps(timeline, self._pump_threads),
+            under_way,
+            Roll(timeline, tokens, in_thread),
             metrics,
-            Look(store.check_schema, self._looking, keep_s=READY_FOR_S, wait_s=LOOK_S),
-            Look(partial(self._numbers, store), self._looking, keep_s=NUMBERS_FOR_S, wait_s=LOOK_S),
+            Look(self._seen.check_schema, self._looking, keep_s=READY_FOR_S, wait_s=LOOK_S),
+            Look(self._numbers, self._looking, keep_s=NUMBERS_FOR_S, wait_s=LOOK_S),
             estimates,
             landing,
         )
         #: All that can be asked for.
-        self.operations = (*operations, *documents_of(operations))
-        self.app = App(
-            self.parts,
-            self.operations,
-            Tokens(timed, clock),
-            most_under_way=most_under_way,
-            any_host=any_host,
-            observers=Observers((metrics, *observers)),
-        )
+        self.operations = (*operations, *documents_of(operations, sockets))
+        told = Observers((metrics, *observers))
+        self.app = App(self.parts, self.operations, sockets, any_host=any_host, observers=told)
         #: Its name among the brokers.
         self.name = f"{socket.gethostname()}-{os.getpid()}"
-        self.background = Services(timed, beat=Beat(timeline, self.name), clock=clock)
+        self.background = Services(store, keep=KEPT, beat=Beat(timeline, self.name), clock=clock)
 
-    def _numbers(self, store: Store) -> StoreNumbers:
-        return store.read(lambda rows: store_numbers(rows, self._clock()))
+    def _numbers(self) -> StoreNumbers:
+        return self._seen.read(lambda rows: store_numbers(rows, self._clock()))
+
+    def dismiss(self) -> None:
+        """Let those go who wait for messages: it is about to end; to be called in the loop's thread."""
+        self.parts.pumps.dismiss()
 
     def close(self) -> None:
         """End its threads, when nothing is under way any more."""
-        self._looking.shutdown(wait=True, cancel_futures=True)
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        for threads in (self._looking, self._threads, self._pump_threads):
+            threads.shutdown(wait=True, cancel_futures=True)

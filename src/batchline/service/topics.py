@@ -6,7 +6,7 @@ from typing import Final
 from batchline.core.message import LATEST_MS
 from batchline.errors import InvalidRules, TopicDeleted, TopicExists, UnknownTopic
 from batchline.service.operation import Call, NoForm, Operation
-from batchline.wire.form import At, Form, ms_of_at, ms_text, read_span
+from batchline.wire.form import At, Form, Span, ms_of_at, ms_text, read_span
 from batchline.wire.topics import (
     ConsumerForm,
     Consumers,
@@ -41,7 +41,7 @@ class LoadQuery(Form, rename={"from_": "from"}):
     to: At | None = None
     from_: At | None = None
     #: In place of `to`: a span from the beginning on.
-    within: str | None = None
+    within: Span | None = None
     bins: int = 60
 
 

@@ -41,6 +41,11 @@ class Directory:
         found = self.files.get_file_info(fs.FileSelector(f"{self.path}/{below}", allow_not_found=True))
         return [info.base_name for info in found]
 
+    def size(self) -> int:
+        """How many bytes the files below it have."""
+        found = self.files.get_file_info(fs.FileSelector(self.path, allow_not_found=True, recursive=True))
+        return sum(info.size or 0 for info in found)
+
     def read_text(self, name: str) -> str | None:
         """A text, or None if there is no such file."""
         try:

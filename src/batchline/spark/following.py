@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from batchline.columnar.assign import ADDED, check_rules
 from batchline.columnar.names import Names
 from batchline.core.batch_rules import BatchRules
+from batchline.core.epoch import StreamState
 from batchline.core.moment import span_us
 from batchline.core.watermark import watermark_us
 from batchline.errors import InvalidInput, InvalidTable, check_choice
@@ -29,8 +30,21 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
-__all__ = ["ABOUT", "EVERY_SECOND", "Each", "Following", "Pace", "Pack", "Stopped", "about_batches", "stream_frame"]
+__all__ = [
+    "ABOUT",
+    "EVERY_SECOND",
+    "NO_VERDICTS",
+    "Each",
+    "Following",
+    "Pace",
+    "Pack",
+    "Stopped",
+    "about_batches",
+    "stream_frame",
+]
 
+#: Counts of a stream that are of no row's fate.
+NO_VERDICTS: Final = ("read", "batches", "behind_watermark")
 #: Given the rows whose fate an epoch has decided, and its number. A repeated epoch brings the same rows.
 Each = Callable[["DataFrame", int], None]
 #: Makes parcels of the rows of an epoch: given them, where to hold the rest, the epoch, whether it is the last, and
@@ -190,6 +204,17 @@ class Following:
             for name, count in left.counts.items():
                 counts[name] = counts.get(name, 0) + count
         return counts
+
+    def held(self) -> StreamState:
+        """What it holds now: open batches, their rows, and the files that all of it is in."""
+        left, counts = self._left(), self.summary()
+        decided = sum(count for name, count in counts.items() if name not in NO_VERDICTS)
+        return StreamState(
+            counts.get("read", 0) - decided,
+            sum(one.open_batches for one in left),
+            sum(one.size for one in left),
+            self.state.size(),
+        )
 
     def _step(self, batch: "DataFrame", epoch: int) -> None:
         left = self._left(epoch)

@@ -38,6 +38,13 @@ class Left(NamedTuple):
     highest_us: int = BEFORE_ALL_US
     #: How many rows came, what became of them, and what came behind the watermark, since the stream began.
     counts: dict[str, int] = {}  # noqa: RUF012 (never changed in place)
+    #: How many batches are open.
+    open_batches: int = 0
+
+    @property
+    def size(self) -> int:
+        """The keys and rows of its segments."""
+        return sum(size for _, size in self.segments)
 
     @classmethod
     def read(cls, notes: dict[str, Any]) -> "Left":

@@ -70,7 +70,10 @@ class LaneTask(NamedTuple):
         held, rows = self._held(state, rows, move)
         taken = take_rows(self.rules, self.names, held, rows, move)
         counts = _counted(state.left.counts, rows.num_rows, taken)
-        state.write(taken.held, Left(watermark_us=move.watermark_us, highest_us=highest_us, counts=counts))
+        # A state from before they were counted has more than it says.
+        opened = max(state.left.open_batches + taken.opened, 0)
+        left = Left(watermark_us=move.watermark_us, highest_us=highest_us, counts=counts, open_batches=opened)
+        state.write(taken.held, left)
         return taken
 
     def _held(self, state: LaneState, rows: pa.Table, move: Move) -> tuple[Held, pa.Table]:

@@ -6,6 +6,7 @@ rows ──► follow ──► batched, batches, rejected in files ──► pa
 
 import json
 import threading
+from collections import deque
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from batchline.columnar.names import Names
 from batchline.core.batch_rules import BatchRules
+from batchline.core.epoch import Epoch, StreamState
 from batchline.core.pack_rules import PackRules
-from batchline.runtime.clock import now_us
+from batchline.runtime.clock import elapsed_seconds, now_us
 from batchline.spark import checkpoint as checkpoints
 from batchline.spark.epoch_files import Directory
 from batchline.spark.epoch_results import BATCHED, EpochResults, lines_by_epoch
-from batchline.spark.following import EVERY_SECOND, Following, Stopped, about_batches
+from batchline.spark.following import EVERY_SECOND, NO_VERDICTS, Following, Stopped, about_batches
 from batchline.spark.landing import as_spark_reads
 from batchline.spark.packing import packer_of
 from batchline.spark.pipeline_source import PipelineSource
@@ -35,8 +37,8 @@ __all__ = ["PipelineStream"]
 KEPT: Final = 2
 TICKS: Final = "ticks"
 ENDED: Final = "ended.json"
-#: Counts of a stream that are of no row's fate.
-NO_VERDICTS: Final = ("read", "batches", "behind_watermark")
+#: So many epochs are remembered for who asks how they went.
+REMEMBERED: Final = 20
 
 
 class PipelineStream:
@@ -68,6 +70,9 @@ class PipelineStream:
         self.epoch = -1
         #: The lines that were no measurements, by epoch: one that is replayed counts once.
         self.malformed = lines_by_epoch(out / "malformed")
+        #: How the last epochs went.
+        self.epochs: deque[Epoch] = deque(maxlen=REMEMBERED)
+        self._read = self.figures()["read"]
 
     # --- its life ---
 
@@ -131,17 +136,28 @@ class PipelineStream:
             "batches": counts.get("batches", 0),
         }
 
+    def held(self) -> StreamState:
+        """What the stream holds now."""
+        return self.following.held()
+
     # --- an epoch ---
 
     def _each(self, rows: "DataFrame", epoch: int) -> None:
         if self.stop.is_set():
             raise Stopped
+        began_s = elapsed_seconds()
         self.results.write(rows, epoch)
         self.malformed |= lines_by_epoch(self.results.out / "malformed", epoch)
         parcels = self._packer(self._batched(epoch), self._state.uri, epoch, self._ending, self._tick_us(epoch))
         self.publishing(parcels, epoch)
         self.epoch = epoch
+        self._note(epoch, began_s)
         self.results.forget(BATCHED, [epoch - KEPT])
+
+    def _note(self, epoch: int, began_s: float) -> None:
+        before, self._read = self._read, self.figures()["read"]
+        took_ms = round((elapsed_seconds() - began_s) * 1_000)
+        self.epochs.append(Epoch(epoch, now_us() // 1_000, max(self._read - before, 0), took_ms))
 
     def _keep_malformed(self, rows: "DataFrame", epoch: int) -> None:
         """Keep what is no measurement, as the lines of files are kept."""

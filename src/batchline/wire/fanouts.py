@@ -10,7 +10,7 @@ from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.fanout import FailedItem, FanoutPage, FanoutStatus, State
 from batchline.core.item_group import ItemGroup
 from batchline.core.on_complete import OnComplete
-from batchline.wire.form import MOST_AT_ONCE, Form, body_of, moment_text, read_span
+from batchline.wire.form import MOST_AT_ONCE, Form, Name, Span, body_of, moment_text, read_span
 from batchline.wire.problems import problem_type
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "AddForm",
     "ExpireAnswer",
     "ExpireDueForm",
+    "ExpireForm",
     "ExpiryForm",
     "FailForm",
     "FailedItemForm",
@@ -47,29 +48,29 @@ __all__ = [
 class ExpiryForm(Form):
     """How long a fanout lives on without activity: spans such as 7d; without one, the usual."""
 
-    unsealed: str | None = None
-    sealed: str | None = None
-    tombstone: str | None = None
+    unsealed: Span | None = None
+    sealed: Span | None = None
+    tombstone: Span | None = None
 
 
 class OnCompleteForm(Form):
     """The message that is put on a topic when the fanout is complete."""
 
-    topic: str
+    topic: Name
     body: str | None = None
     body_base64: str | None = None
-    id: str | None = None
+    id: Name | None = None
     #: How long after the completion it is due: a span such as 30s.
-    after: str = "0s"
+    after: Span = "0s"
     producer_group: str | None = None
 
 
 class NewFanoutForm(Form):
     """A fanout to be opened. Without an id one is made."""
 
-    id: str | None = None
+    id: Name | None = None
     labels: dict[str, str] = field(default_factory=dict)
-    parent: str | None = None
+    parent: Name | None = None
     #: How many items may fail; "any" for any number.
     tolerate: int | Literal["any"] = 0
     expiry: ExpiryForm | None = None
@@ -79,7 +80,7 @@ class NewFanoutForm(Form):
 class FanoutForm(Form):
     """What is known of a fanout; the counts are exact."""
 
-    id: str
+    id: Name
     state: State
     total: int
     pending: int
@@ -88,7 +89,7 @@ class FanoutForm(Form):
     tolerate: int | Literal["any"]
     opened_at: str
     last_activity_at: str
-    parent: str | None = None
+    parent: Name | None = None
     sealed_at: str | None = None
     completed_at: str | None = None
     failed_at: str | None = None
@@ -107,13 +108,13 @@ class AddForm(Form):
     """How many items are added; the same `add_id` again adds nothing."""
 
     count: int
-    add_id: str | None = None
+    add_id: Name | None = None
 
 
 class GroupForm(Form):
     """Up to 64 items: their ids are `fanout:id:0` to `fanout:id:<upto - 1>`."""
 
-    id: str
+    id: Name
     upto: int
 
 
@@ -126,7 +127,7 @@ class Groups(Form):
 class SealForm(Form):
     """The same `call_id` again gets the same answer."""
 
-    call_id: str | None = None
+    call_id: Name | None = None
 
 
 class SealAnswer(Form, omit_defaults=False):
@@ -147,7 +148,7 @@ class AckForm(Form):
 
     items: Items = field(default_factory=list)
     masks: Masks = field(default_factory=dict)
-    call_id: str | None = None
+    call_id: Name | None = None
 
 
 class FailForm(AckForm):
@@ -184,7 +185,7 @@ class PendingItems(Form):
 class FailedItemForm(Form):
     """An item that failed for good."""
 
-    id: str
+    id: Name
     reason: str
     failed_at: str
 
@@ -193,6 +194,12 @@ class FailedItems(Form):
     """Items that failed for good, in order."""
 
     items: list[FailedItemForm]
+
+
+class ExpireForm(Form):
+    """The same `call_id` again gets the same answer."""
+
+    call_id: str | None = None
 
 
 class ExpireDueForm(Form):

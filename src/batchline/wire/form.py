@@ -3,18 +3,22 @@
 import base64
 import binascii
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
 import msgspec
+from msgspec import Meta
 
-from batchline.core.message import check_at, ms_of
+from batchline.core.message import LATEST_MS, check_at, ms_of
 from batchline.core.moment import span_of, span_text
+from batchline.core.name import LONGEST_NAME
 from batchline.errors import InvalidMessage, InvalidRules
 
 __all__ = [
     "MOST_AT_ONCE",
     "At",
     "Form",
+    "Name",
+    "Span",
     "body_of",
     "moment_text",
     "ms_of_at",
@@ -26,10 +30,15 @@ __all__ = [
 
 #: Messages, leases or item ids that one call may name.
 MOST_AT_ONCE: Final = 10_000
-#: Digits of a moment in milliseconds, at most.
-LONGEST_MS: Final = 15
 #: A moment: ISO 8601 with its zone, or milliseconds since the epoch.
-At = str | int
+At = (
+    Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+    | Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": LATEST_MS})]
+)
+#: A span such as 500ms, 30s or 2h.
+Span = Annotated[str, Meta(extra_json_schema={"pattern": r"^\d+(\.\d+)?(us|ms|s|m|h|d)$", "examples": ["30s"]})]
+#: A name that every store can keep.
+Name = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": LONGEST_NAME})]
 
 
 class Form(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
@@ -66,13 +75,12 @@ def text_body(body: bytes) -> tuple[str | None, str | None]:
 
 
 def ms_of_at(what: str, at: At) -> int:
-    """A moment in milliseconds; a query has them as text, and no ISO 8601 with a zone has digits alone."""
+    """A moment in milliseconds."""
     if isinstance(at, int):
         return check_at(what, at)
-    if at.isascii() and at.isdecimal() and len(at) <= LONGEST_MS:
-        return check_at(what, int(at))
     try:
-        return check_at(what, datetime.fromisoformat(at))
+        # In an address a number is a text, too.
+        return check_at(what, int(at) if at.isascii() and at.isdecimal() else datetime.fromisoformat(at))
     except ValueError as error:
         raise InvalidMessage(f"{what} must be ISO 8601 with a zone, or milliseconds, got {at[:40]!r}") from error
 

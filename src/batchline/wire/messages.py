@@ -15,7 +15,7 @@ from batchline.core.message import (
     Upcoming,
     lease_text,
 )
-from batchline.wire.form import MOST_AT_ONCE, At, Form, body_of, moment_text, ms_of_at, ms_text, text_body
+from batchline.wire.form import MOST_AT_ONCE, At, Form, Name, Span, body_of, moment_text, ms_of_at, ms_text, text_body
 
 __all__ = [
     "AttemptForm",
@@ -53,7 +53,7 @@ class NewMessageForm(Form):
     body: str | None = None
     body_base64: str | None = None
     at: At | None = None
-    id: str | None = None
+    id: Name | None = None
     priority: int = 0
 
 
@@ -61,6 +61,8 @@ class NewMessages(Form):
     """Messages to be put on the line."""
 
     messages: Annotated[list[NewMessageForm], Meta(max_length=MOST_AT_ONCE)]
+    #: A number that no other call has: repeated with the same one, it creates nothing twice. Up to 5,000 messages.
+    call_number: int | None = None
 
 
 class MoveForm(Form):
@@ -78,23 +80,23 @@ class CancelForm(Form):
 class LeaseForm(Form):
     """Who wants messages that are due, how many, for how long; and how long it waits if there are none."""
 
-    consumer: str
+    consumer: Name
     limit: int = 1
     #: A span such as 30s; without it, the topic's.
-    duration: str | None = None
+    duration: Span | None = None
     #: From which bucket on, up to before which.
     buckets: tuple[int, int] | None = None
     #: A span up to 30s.
-    wait: str | None = None
+    wait: Span | None = None
 
 
 class LeaseOneForm(Form):
     """Who wants the message that `upcoming` told of."""
 
-    id: str
+    id: Name
     version: int
-    consumer: str
-    duration: str | None = None
+    consumer: Name
+    duration: Span | None = None
 
 
 class LeasesForm(Form):
@@ -107,7 +109,7 @@ class ExtendForm(Form):
     """Leases that are to hold for so long from now on."""
 
     leases: Leases
-    duration: str | None = None
+    duration: Span | None = None
 
 
 class ReleaseForm(Form):
@@ -121,7 +123,7 @@ class ReleaseForm(Form):
 class OutcomeForm(Form):
     """What became of one message of a call."""
 
-    id: str
+    id: Name
     outcome: OutcomeWord
     #: The lease that holds from now on, after it was extended.
     lease: str | None = None
@@ -137,7 +139,7 @@ class Outcomes(Form):
 class LeasedForm(Form):
     """A message in the hands of a consumer."""
 
-    id: str
+    id: Name
     #: The right to it: extend, release and done take it.
     lease: str
     #: When the lease ends, unless it is extended.
@@ -159,7 +161,7 @@ class AttemptForm(Form):
     """A lease that came to nothing."""
 
     attempt: int
-    consumer: str
+    consumer: Name
     ending: str
     ended: str
     reason: str = ""
@@ -168,8 +170,8 @@ class AttemptForm(Form):
 class MessageForm(Form):
     """A message as its owner, or who holds its lease, may read it."""
 
-    topic: str
-    id: str
+    topic: Name
+    id: Name
     state: MessageState
     at: str
     producer_group: str
@@ -177,7 +179,7 @@ class MessageForm(Form):
     attempts: int
     priority: int
     bucket: int
-    consumer: str | None = None
+    consumer: Name | None = None
     body: str | None = None
     body_base64: str | None = None
     history: list[AttemptForm] = field(default_factory=list)
@@ -193,7 +195,7 @@ class Messages(Form):
 class UpcomingForm(Form):
     """A message that will be due."""
 
-    id: str
+    id: Name
     version: int
     at: str
 

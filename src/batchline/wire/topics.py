@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 from batchline.core.attendance import Subscription
 from batchline.core.future_load import Counts, Load
 from batchline.core.topic import Topic
-from batchline.wire.form import At, Form, moment_text, read_span, span_text
+from batchline.wire.form import At, Form, Name, Span, moment_text, read_span, span_text
 
 __all__ = [
     "BinForm",
@@ -37,30 +37,30 @@ class TopicRulesForm(Form):
     """Rules of a topic to be changed; what is not given stays as it is."""
 
     buckets: int | UnsetType = UNSET
-    max_ahead: str | UnsetType = UNSET
-    lease: str | UnsetType = UNSET
-    longest_lease: str | UnsetType = UNSET
+    max_ahead: Span | UnsetType = UNSET
+    lease: Span | UnsetType = UNSET
+    longest_lease: Span | UnsetType = UNSET
     max_attempts: int | UnsetType | None = UNSET
-    dead_letter: str | UnsetType | None = UNSET
+    dead_letter: Name | UnsetType | None = UNSET
     rate_limit: float | UnsetType | None = UNSET
 
 
 class NewTopicForm(TopicRulesForm, kw_only=True):
     """A topic to be created; rules that are not given have the usual values."""
 
-    name: str
+    name: Name
 
 
 class TopicForm(Form, omit_defaults=False):
     """A topic and its rules."""
 
-    name: str
+    name: Name
     buckets: int
-    max_ahead: str
-    lease: str
-    longest_lease: str
+    max_ahead: Span
+    lease: Span
+    longest_lease: Span
     max_attempts: int | None
-    dead_letter: str | None
+    dead_letter: Name | None
     rate_limit: float | None
     deleted: bool
 
@@ -88,8 +88,8 @@ class BucketsForm(Form):
 class SubscriptionForm(Form):
     """A consumer's share of a topic."""
 
-    topic: str
-    consumer: str
+    topic: Name
+    consumer: Name
     buckets: BucketsForm
     consumers: int
     #: How far the consumer's clock is ahead of the broker's, in milliseconds.
@@ -99,7 +99,7 @@ class SubscriptionForm(Form):
 class ConsumerForm(Form):
     """A consumer that takes part in a topic."""
 
-    consumer: str
+    consumer: Name
     seen: str
     drift_ms: int
     messages_per_second: float
