@@ -12,6 +12,7 @@
     │   ├── InvalidOperation      an operation we cannot send: a negative cost, a capacity nobody knows
     │   ├── InvalidStore          an address that names no store
     │   ├── InvalidSink           an address that names no sink, an option it does not have, a table it cannot fill
+    │   ├── InvalidConfiguration  a value of batchline.toml or of the environment: an unknown key, a wrong type
     │   ├── InvalidPipeline       a pipeline whose description is not one: an unknown key, a part that is missing
     │   ├── MalformedItem         neither an item id nor a group with a mask
     │   └── MalformedLease        not a lease as it was given out
@@ -63,6 +64,7 @@
     │   ├── WrongMedia            a request with another content type than what is asked for
     │   ├── TooSlow               a request that took too long to arrive
     │   ├── TooLarge              more than one request may hold: divide it
+    │   ├── NotReady              it cannot do its work now: the database, its schema or the clock is not right
     │   ├── Overloaded            there is too much to do now; try later, `retry_after` if it is said
     │   └── ServiceUnavailable    it could not be reached; the call can be repeated
     └── MissingExtra          a part that is not installed
@@ -93,6 +95,7 @@ __all__ = [
     "ForeignMessage",
     "ImproperOrder",
     "InvalidCheckpoint",
+    "InvalidConfiguration",
     "InvalidCount",
     "InvalidFile",
     "InvalidInput",
@@ -110,6 +113,7 @@ __all__ = [
     "MalformedItem",
     "MalformedLease",
     "MissingExtra",
+    "NotReady",
     "OperationRefused",
     "Overloaded",
     "PartlyDelivered",
@@ -197,6 +201,10 @@ class InvalidMessage(InvalidInput):
 
 class InvalidOperation(InvalidInput):
     """An operation cannot be sent as it is; nothing was changed."""
+
+
+class InvalidConfiguration(InvalidInput):
+    """A configuration says what no command has, or not as it has it; nothing was started."""
 
 
 class InvalidPipeline(InvalidInput):
@@ -423,6 +431,10 @@ class TooSlow(ServiceRefused):
 
 class TooLarge(ServiceRefused):
     """A request holds more than one may; divide it."""
+
+
+class NotReady(ServiceRefused):
+    """The service cannot do its work now; the reasons are told."""
 
 
 class Overloaded(ServiceRefused):

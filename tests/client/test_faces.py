@@ -16,7 +16,7 @@ from tests.client.crooked import Crooked
 from tests.doubles import new_id
 
 #: What a broker does for itself.
-OF_BROKERS = {"beat", "health", "check_clock", "now_ms"}
+OF_BROKERS = {"attend", "beat", "health", "check_clock", "now_ms"}
 VERBS = [
     (kind, name)
     for kind in (Tracker, Timeline)

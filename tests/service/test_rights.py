@@ -123,7 +123,7 @@ def set_up(directory: Path) -> Iterator[Scene]:
         timeline.create("t1", messages, producer_group="g")
         tracker.open("f1", labels={"producer_group": "g"})
         (group,) = tracker.add("f1", 2)
-        with serving(store, clock=clock) as url, httpx2.Client(base_url=url) as client:
+        with serving(store, clock=clock) as place, httpx2.Client(base_url=place.url) as client:
             yield Scene(client, path, texts, lease_text(held.lease), next(group.items()))
 
 

@@ -3,18 +3,26 @@
 import asyncio
 import contextlib
 import socket
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from batchline.cli import screen
-from batchline.cli.listening import Tls, address_of, listening, serve_app
+from batchline.cli.listening import Tls, address_of, listening, run_fast, serve_app
 from batchline.cli.options import DEFAULT_STORE, Store
 from batchline.cli.stores import open_or_make
 from batchline.errors import InvalidInput
+from batchline.runtime.clock import now_us
+from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.runtime.tokens import Tokens
+from batchline.service.group_commit import GroupCommit
+from batchline.service.request_log import RequestLog
 from batchline.service.service import Service
+from batchline.sources.landing import Landing
+from batchline.stores.redis.estimates import EstimateStore
 
 __all__ = ["serve"]
 
@@ -26,6 +34,26 @@ TlsCert = Annotated[
     Path | None, typer.Option("--tls-cert", help="The certificate, as PEM: then it speaks HTTPS.", metavar="FILE")
 ]
 TlsKey = Annotated[Path | None, typer.Option("--tls-key", help="The certificate's key, as PEM.", metavar="FILE")]
+Estimates = Annotated[
+    str | None,
+    typer.Option(
+        "--estimates",
+        help="A Redis server for fanouts that are only counted, redis://host:6379/0.",
+        metavar="URL",
+        envvar="BATCHLINE_ESTIMATES",
+        show_default=False,
+        show_envvar=True,
+    ),
+]
+LandingDirectory = Annotated[
+    Path | None,
+    typer.Option("--landing", help="Take in measurements, and land them in this directory.", metavar="DIR"),
+]
+Series = Annotated[
+    str,
+    typer.Option("--series", help="What files in --landing are called; each process has its own.", metavar="NAME"),
+]
+Log = Annotated[bool, typer.Option("--log", help="A line of JSON on standard error for each request.")]
 
 
 def serve(
@@ -34,6 +62,10 @@ def serve(
     insecure: Insecure = False,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
+    estimates: Estimates = None,
+    landing: LandingDirectory = None,
+    series: Series = "serve",
+    log: Log = False,
 ) -> None:
     """Serve the tracker and the timeline over HTTP, with pages that show what is going on, until Ctrl-C.
 
@@ -43,21 +75,46 @@ def serve(
 
         batchline serve
         batchline serve --store postgresql://user@host/db --listen 0.0.0.0:8443 --tls-cert c.pem --tls-key k.pem
+        batchline serve --estimates redis://localhost:6379/0 --landing landing --log
     """
     tls = _tls(tls_cert, tls_key)
-    with open_or_make(store) as opened:
+    with open_or_make(store) as opened, _estimated(estimates) as estimated, _landing(landing, series) as group:
         has_tokens = Tokens(opened).any()
         with listening(listen, insecure=insecure or has_tokens) as listener:
-            service = Service(opened, any_host=insecure)
-            screen.err.print(f"serving {opened.url} on {address_of(listener, 'https' if tls else 'http')}")
+            observers = [RequestLog(_write)] if log else []
+            service = Service(opened, estimates=estimated, landing=group, any_host=insecure, observers=observers)
+            where = address_of(listener, "https" if tls else "http")
+            screen.err.print(screen.plain(f"serving {opened.url} on {where}"), soft_wrap=True)
             with contextlib.closing(service):
-                asyncio.run(_serve(service, listener, tls))
+                run_fast(_serve(service, listener, tls))
+
+
+@contextlib.contextmanager
+def _estimated(url: str | None) -> Iterator[EstimatedTracker | None]:
+    if url is None:
+        yield None
+    else:
+        with EstimateStore(url) as store:
+            yield EstimatedTracker(store)
+
+
+@contextlib.contextmanager
+def _landing(directory: Path | None, series: str) -> Iterator[GroupCommit | None]:
+    if directory is None:
+        yield None
+    else:
+        with Landing(directory, series) as landing:
+            yield GroupCommit(landing, now_us)
+
+
+def _write(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
 
 
 async def _serve(service: Service, listener: socket.socket, tls: Tls | None) -> None:
     background = asyncio.create_task(service.background.run())
     try:
-        await serve_app(service.app, listener, lambda: None, tls=tls)
+        await serve_app(service.app, listener, lambda: None, tls=tls, dismiss=service.dismiss)
     finally:
         service.background.stop()
         await background

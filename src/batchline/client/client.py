@@ -16,6 +16,7 @@ from batchline.client.exchange import Lost, Pause, Reply, Request, Steps
 from batchline.client.fanouts import FanoutVerbs
 from batchline.client.leases import LeaseVerbs
 from batchline.client.messages import MessageVerbs
+from batchline.client.subscription import Push
 from batchline.client.topics import TopicVerbs
 from batchline.core.moment import check_span
 from batchline.core.retry import RetryRules
@@ -55,11 +56,17 @@ class _Verbs(TopicVerbs, MessageVerbs, LeaseVerbs, FanoutVerbs):
         self._timeout_s = timeout.total_seconds()
         self._retry, self._tries, self._now_us = _check_retry(retry), _check_tries(tries), clock
         self._shares = {}
+        self._token, self._tls = token, tls
         verify = tls or self._url.startswith("https:")
         self._connect(base_url=self._url, headers=_authorization(token), limits=LIMITS, verify=verify)
 
     def _connect(self, **settings: Any) -> None:
         raise NotImplementedError
+
+    def subscription(self, topic: str, consumer: str, *, prefetch: int, duration: timedelta | None) -> Push:
+        """Messages of a topic for a consumer, pushed: what `Consumer` takes, at most `prefetch` unfinished."""
+        how: Any = {"prefetch": prefetch, "duration": duration, "tls": self._tls, "clock": self._now_us}
+        return Push(self._url, self._token, topic, consumer, **how)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._url!r})"

@@ -15,13 +15,12 @@ from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.fanout import STATES, FailedItem, FanoutPage, FanoutStatus, State
 from batchline.core.item_group import ItemGroup
 from batchline.core.moment import span_text
-from batchline.core.name import check_name, reason_text
+from batchline.core.name import check_labels, check_name, reason_text
 from batchline.core.on_complete import OnComplete
 from batchline.core.tracker_checks import (
     check_age,
     check_count,
     check_items,
-    check_labels,
     check_limit,
     check_message,
     check_page,

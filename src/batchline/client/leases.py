@@ -176,11 +176,12 @@ class LeaseVerbs(Calls):
         return upcoming_of((yield from self._ask(asked, UpcomingMessages)))
 
     @Verb
-    def next_due(self, topic: str, consumer: str) -> Steps[int | None]:
-        """When the next message in a consumer's buckets is, or was, due, in milliseconds; None if there is none."""
+    def next_due(self, topic: str, consumer: str | None = None) -> Steps[int | None]:
+        """When the next message in a consumer's buckets, or in all, is or was due, in milliseconds; None for none."""
         path = topic_path(topic, "next-due")
-        asked = request("GET", path, consumer=check_name("the consumer", consumer))
-        at = (yield from self._ask(asked, NextDue)).at
+        if consumer is not None:
+            check_name("the consumer", consumer)
+        at = (yield from self._ask(request("GET", path, consumer=consumer), NextDue)).at
         return None if at is None else at_of(at)
 
 

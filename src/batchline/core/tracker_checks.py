@@ -1,21 +1,18 @@
 """What a call of the tracker may say, checked before anything is done: by the tracker itself, and by a client of it."""
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
 from batchline.core.item_group import MOST_ITEMS
 from batchline.core.moment import AFTER_ALL_US
-from batchline.core.name import check_name
 from batchline.core.on_complete import OnComplete
-from batchline.errors import InvalidCount, InvalidInput, InvalidName, shown
+from batchline.errors import InvalidCount, InvalidInput, shown
 
 __all__ = [
     "LONGEST_PAGE",
     "check_age",
     "check_count",
     "check_items",
-    "check_labels",
     "check_limit",
     "check_message",
     "check_page",
@@ -78,13 +75,3 @@ def check_tolerate(tolerate: object) -> int | None:
     if not isinstance(tolerate, int) or isinstance(tolerate, bool) or not 0 <= tolerate < 2**63:
         raise InvalidCount(f"tolerate must be a whole number from 0 on, or None for any number, got {shown(tolerate)}")
     return tolerate
-
-
-def check_labels(labels: object) -> dict[str, str]:
-    """Labels, by name."""
-    if not isinstance(labels, Mapping):
-        raise InvalidName(f"labels must map names to values, got {shown(labels)}")
-    for name, value in labels.items():
-        check_name("the name of a label", name)
-        check_name(f"the value of the label {name!r}", value)
-    return dict(sorted(labels.items()))

@@ -361,15 +361,16 @@ class Timeline:
 
         return self._store.read(look)
 
-    def next_due(self, topic: str, consumer: str) -> int | None:
-        """When the next message in a consumer's buckets is, or was, due, in milliseconds; None if there is none."""
+    def next_due(self, topic: str, consumer: str | None = None) -> int | None:
+        """When the next message in a consumer's buckets, or in all, is or was due, in milliseconds; None for none."""
         check_name("the name of a topic", topic)
-        check_name("the consumer", consumer)
+        if consumer is not None:
+            check_name("the consumer", consumer)
         now_ms = self.now_ms()
 
         def look(rows: Rows) -> int | None:
             found = live_topic(rows, topic)
-            share = self._share(found, consumer, now_ms)
+            share = range(found.buckets) if consumer is None else self._share(found, consumer, now_ms)
             return next_due_ms(rows, stretch_of(found, share, LATEST_MS), found) if share else None
 
         return self._store.read(look)
@@ -417,6 +418,22 @@ class Timeline:
         buckets, consumers = self._store.transact(attend)
         self._shares[topic, consumer] = (buckets, now_ms)
         return Subscription(topic, consumer, buckets, consumers, timedelta(milliseconds=drift_ms))
+
+    def attend(self, topic: str, consumers: Iterable[ConsumerRow]) -> None:
+        """Say of several consumers that they are there, for who leases for them: they are offered all buckets."""
+        check_name("the name of a topic", topic)
+        seen = list(consumers)
+        for row in seen:
+            check_name("the consumer", row.consumer)
+            check_speed(row.messages_per_second)
+        self.check_clock()
+
+        def note(rows: Rows) -> None:
+            number = live_topic(rows, topic).number
+            for row in seen:
+                rows.write_consumer(number, row)
+
+        self._store.transact(note)
 
     def unsubscribe(self, topic: str, consumer: str) -> None:
         """Leave a topic: the others share its buckets from their next heartbeat on."""

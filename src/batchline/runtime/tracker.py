@@ -12,13 +12,12 @@ from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.fanout import STATES, Ending, FailedItem, FanoutPage, FanoutStatus, NewFanout, State
 from batchline.core.item_group import SALT_BITS, ItemGroup, item_groups
 from batchline.core.moment import AFTER_ALL_US, BEFORE_ALL_US, span_us
-from batchline.core.name import check_name, reason_text
+from batchline.core.name import check_labels, check_name, reason_text
 from batchline.core.on_complete import OnComplete
 from batchline.core.tracker_checks import (
     check_age,
     check_count,
     check_items,
-    check_labels,
     check_limit,
     check_message,
     check_page,

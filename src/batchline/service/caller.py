@@ -7,7 +7,7 @@ from typing import Final
 from batchline.core.token import Token
 from batchline.errors import Forbidden, shown
 
-__all__ = ["OPEN_GROUP", "OWNER_LABEL", "Caller"]
+__all__ = ["NOBODY", "OPEN_GROUP", "OWNER_LABEL", "Caller"]
 
 #: The producer group of who says none, where nobody needs a token.
 OPEN_GROUP: Final = "local"
@@ -98,3 +98,7 @@ class Caller:
     def owns(self, labels: dict[str, str]) -> bool:
         """Whether a fanout with these labels is its own, or it may do what is nobody's own."""
         return self.is_admin or (self.token is not None and labels.get(OWNER_LABEL) == self.token.producer_group)
+
+
+#: Who is not asked for a token, and has no right.
+NOBODY: Final = Caller(Token(""))

@@ -6,13 +6,15 @@ import msgspec
 from msgspec import field
 
 from batchline.core.ack import Item
-from batchline.core.fanout import State
+from batchline.core.fanout import FanoutStatus, State
 from batchline.errors import (
     FanoutExists,
     FanoutExpired,
     FanoutSealed,
     Forbidden,
+    ForeignGroup,
     InvalidInput,
+    TopicDeleted,
     UnknownFanout,
     UnknownTopic,
 )
@@ -77,18 +79,25 @@ def open_fanout(call: Call[NewFanoutForm]) -> FanoutForm:
         raise Forbidden(f"the label {OWNER_LABEL!r} is the token's to give")
     if form.parent is not None:
         _own(call, form.parent)
-    on_complete = form.on_complete
-    if on_complete is not None:
-        caller.check_topic(on_complete.topic)
-    return fanout_form(
-        call.parts.tracker.open(
-            form.id,
-            labels=form.labels | caller.owner_labels(),
-            parent=form.parent,
-            tolerate=None if form.tolerate == "any" else form.tolerate,
-            expiry=expiry_of(form.expiry),
-            on_complete=None if on_complete is None else on_complete_of(on_complete, _group(call)),
-        )
+    if form.on_complete is not None:
+        caller.check_topic(form.on_complete.topic)
+    try:
+        return fanout_form(_opened(call))
+    except FanoutExists:
+        if form.id is not None and not caller.owns(call.parts.tracker.status(form.id).labels):
+            raise FanoutExists(f"fanout {form.id!r} is there, and not of your producer group") from None
+        raise
+
+
+def _opened(call: Call[NewFanoutForm]) -> FanoutStatus:
+    form, on_complete = call.form, call.form.on_complete
+    return call.parts.tracker.open(
+        form.id,
+        labels=form.labels | call.caller.owner_labels(),
+        parent=form.parent,
+        tolerate=None if form.tolerate == "any" else form.tolerate,
+        expiry=expiry_of(form.expiry),
+        on_complete=None if on_complete is None else on_complete_of(on_complete, _group(call)),
     )
 
 
@@ -199,6 +208,7 @@ FANOUTS: Final = "/v1/fanouts"
 FANOUT: Final = f"{FANOUTS}/{{fanout}}"
 KNOWN: Final = (UnknownFanout,)
 LIVE: Final = (UnknownFanout, FanoutExpired)
+PAGE: Final = (*LIVE, ForeignGroup)
 
 OPERATIONS: Final = (
     Operation("GET", FANOUTS, "read", list_fanouts, ListQuery, Fanouts, refusals=KNOWN),
@@ -210,14 +220,14 @@ OPERATIONS: Final = (
         NewFanoutForm,
         FanoutForm,
         201,
-        (FanoutExists, UnknownFanout, FanoutSealed, FanoutExpired, UnknownTopic),
+        (FanoutExists, UnknownFanout, FanoutSealed, FanoutExpired, UnknownTopic, TopicDeleted),
     ),
     Operation("GET", FANOUT, "read", read_fanout, answer=FanoutForm, refusals=KNOWN),
     Operation("POST", f"{FANOUT}/items", "produce", add_items, AddForm, Groups, refusals=(*LIVE, FanoutSealed)),
     Operation("POST", f"{FANOUT}/seal", "produce", seal_fanout, SealForm, SealAnswer, refusals=LIVE),
-    Operation("GET", f"{FANOUT}/pending", "read", pending_items, ItemsQuery, PendingItems, refusals=LIVE),
-    Operation("GET", f"{FANOUT}/failed", "read", failed_items, ItemsQuery, FailedItems, refusals=LIVE),
-    Operation("POST", f"{FANOUT}/expire", "produce", expire_fanout, ExpireForm, ExpireAnswer, refusals=LIVE),
+    Operation("GET", f"{FANOUT}/pending", "read", pending_items, ItemsQuery, PendingItems, refusals=PAGE),
+    Operation("GET", f"{FANOUT}/failed", "read", failed_items, ItemsQuery, FailedItems, refusals=PAGE),
+    Operation("POST", f"{FANOUT}/expire", "produce", expire_fanout, ExpireForm, ExpireAnswer, refusals=KNOWN),
     Operation("POST", f"{FANOUTS}/ack", "finish", ack_items, AckForm, AckAnswer),
     Operation("POST", f"{FANOUTS}/fail", "finish", fail_items, FailForm, AckAnswer),
     Operation("POST", f"{FANOUTS}/expire-due", "admin", expire_due, ExpireDueForm, ExpireAnswer),

@@ -5,7 +5,14 @@ from typing import NamedTuple, Protocol
 
 from batchline.stores.clock_rows import ClockRows
 
-__all__ = ["AskingRow", "CapacityRows", "PartitionRow"]
+__all__ = ["AskingRow", "CapacityRows", "PartitionRow", "ResourceRow"]
+
+
+class ResourceRow(NamedTuple):
+    """A resource, and the size that it was provisioned with."""
+
+    name: str
+    size: str
 
 
 class PartitionRow(NamedTuple):
@@ -34,6 +41,9 @@ class CapacityRows(ClockRows, Protocol):
 
     What is "held" is locked, in the order of numbers, until the transaction ends.
     """
+
+    def resources(self) -> list[ResourceRow]:
+        """All resources, by name."""
 
     def insert_resource(self, name: str, size: str) -> bool:
         """A new resource; false if the name is taken."""

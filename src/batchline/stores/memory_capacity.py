@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from batchline.stores.capacity_rows import AskingRow, PartitionRow
+from batchline.stores.capacity_rows import AskingRow, PartitionRow, ResourceRow
 from batchline.stores.memory_tables import MemoryTables
 
 __all__ = ["MemoryCapacityRows"]
@@ -15,6 +15,10 @@ class MemoryCapacityRows:
         self._tables = tables
 
     # --- resources and partitions ---
+
+    def resources(self) -> list[ResourceRow]:
+        """All resources, by name."""
+        return sorted(ResourceRow(name, size) for name, size in self._tables.resources.items())
 
     def insert_resource(self, name: str, size: str) -> bool:
         """A new resource; false if the name is taken."""

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from batchline.core.fanout import Fanout, FanoutStatus, NewFanout, status_of
+from batchline.core.fanout import Fanout, FanoutStatus, NewFanout, State, status_of
 from batchline.core.item_group import add_of, full_mask, groups_of, slot_of, upto_of
 from batchline.stores.memory_tables import MemoryTables, Table
 from batchline.stores.tracker_rows import Add, Failure, Listing, Shard
@@ -172,6 +172,11 @@ class MemoryTrackerRows:
         found = (one for number, one in self._tables.fanouts.items() if number > listing.after)
         meeting = [one for one in found if self._meets(one, listing)]
         return [(one.number, self._status(one)) for one in meeting[: listing.limit]]
+
+    def count_fanouts(self, state: State, most: int) -> int:
+        """How many fanouts are in a state, up to so many."""
+        found: Iterator[Fanout] = iter(self._tables.fanouts.values())
+        return min(most, sum(one.state == state for one in found))
 
     def _meets(self, fanout: Fanout, listing: Listing) -> bool:
         labels = self._tables.labels[fanout.number]

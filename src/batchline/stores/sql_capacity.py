@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from batchline.stores.capacity_rows import AskingRow, PartitionRow
+from batchline.stores.capacity_rows import AskingRow, PartitionRow, ResourceRow
 from batchline.stores.sql_session import SqlSession
 
 __all__ = ["SqlCapacityRows"]
@@ -16,6 +16,10 @@ class SqlCapacityRows:
         self._session = session
 
     # --- resources and partitions ---
+
+    def resources(self) -> list[ResourceRow]:
+        """All resources, by name."""
+        return [ResourceRow(*row) for row in self._session.rows("resources")]
 
     def insert_resource(self, name: str, size: str) -> bool:
         """A new resource; false if the name is taken."""

@@ -5,7 +5,7 @@ from dataclasses import asdict, fields
 from typing import Any, Final
 
 from batchline.core.ack import Asked
-from batchline.core.fanout import Ending, Fanout, FanoutStatus, NewFanout, status_of
+from batchline.core.fanout import Ending, Fanout, FanoutStatus, NewFanout, State, status_of
 from batchline.core.item_group import ALL_BITS, GROUP_SIZE, full_mask, groups_of, shard_of, slot_of, upto_of
 from batchline.stores.sql_session import SqlSession
 from batchline.stores.tracker_rows import Add, Failure, Listing, Shard
@@ -152,6 +152,11 @@ class SqlTrackerRows:
             how_many=len(listing.labels[1:]),
         )
         return self._statuses(records)
+
+    def count_fanouts(self, state: State, most: int) -> int:
+        """How many fanouts are in a state, up to so many."""
+        ((count,),) = self._session.rows("count_fanouts", state=state, most=most)
+        return int(count)
 
     def _statuses(self, records: list[dict[str, Any]]) -> list[tuple[int, FanoutStatus]]:
         labels: dict[int, dict[str, str]] = {record["number"]: {} for record in records}

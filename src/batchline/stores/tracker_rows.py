@@ -130,6 +130,9 @@ class TrackerRows(Protocol):
     def list_fanouts(self, listing: Listing) -> list[tuple[int, FanoutStatus]]:
         """Fanouts by number, each with its number, from after `listing.after` on."""
 
+    def count_fanouts(self, state: State, most: int) -> int:
+        """How many fanouts are in a state; counts no further than `most`, so that it costs no more than that."""
+
     def pending_groups(self, fanout: int, from_slot: int, limit: int) -> list[tuple[int, int]]:
         """Slots and bits of groups with pending items, in order, from a slot on."""
 

@@ -1,3 +1,6 @@
+-- resources: All resources, by name.
+SELECT name, size FROM batchline_resources ORDER BY name;
+
 -- write_resource: Another size.
 UPDATE batchline_resources SET size = :size WHERE name = :name;
 

@@ -39,6 +39,9 @@ SELECT f.*, p.id AS parent_id,
 FROM batchline_fanouts AS f LEFT JOIN batchline_fanouts AS p ON p.number = f.parent
 WHERE f.number > :after;
 
+-- count_fanouts: How many fanouts are in a state, up to so many.
+SELECT COUNT(*) FROM (SELECT 1 AS one FROM batchline_fanouts WHERE state = :state LIMIT :most) AS q;
+
 -- where_state: In this state.
 AND f.state = :state;
 
