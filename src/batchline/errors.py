@@ -12,6 +12,7 @@
     │   ├── InvalidOperation      an operation we cannot send: a negative cost, a capacity nobody knows
     │   ├── InvalidStore          an address that names no store
     │   ├── InvalidSink           an address that names no sink, an option it does not have, a table it cannot fill
+    │   ├── InvalidConfiguration  a value of batchline.toml or of the environment: an unknown key, a wrong type
     │   ├── InvalidPipeline       a pipeline whose description is not one: an unknown key, a part that is missing
     │   ├── MalformedItem         neither an item id nor a group with a mask
     │   └── MalformedLease        not a lease as it was given out
@@ -32,6 +33,7 @@
     │   ├── TopicDeleted          it is being deleted, and takes nothing any more
     │   ├── UnknownMessage        there is none of this id on the topic
     │   ├── ForeignMessage        it is neither yours nor leased to you
+    │   ├── CallTaken             another call has this number: take another
     │   └── RefusedMessage        rows that a topic does not take as messages; the others are on it
     ├── OperationRefused      operations that the dispatcher does not take; none of them was enqueued
     │   ├── TooExpensive          it costs more than the limiter can ever give
@@ -63,6 +65,7 @@
     │   ├── WrongMedia            a request with another content type than what is asked for
     │   ├── TooSlow               a request that took too long to arrive
     │   ├── TooLarge              more than one request may hold: divide it
+    │   ├── NotReady              it cannot do its work now: the database, its schema or the clock is not right
     │   ├── Overloaded            there is too much to do now; try later, `retry_after` if it is said
     │   └── ServiceUnavailable    it could not be reached; the call can be repeated
     └── MissingExtra          a part that is not installed
@@ -78,6 +81,7 @@ from typing import Any, Final
 __all__ = [
     "BatchlineError",
     "BufferFull",
+    "CallTaken",
     "ChildItem",
     "DeadlinePassed",
     "Degraded",
@@ -92,6 +96,7 @@ __all__ = [
     "ForeignMessage",
     "ImproperOrder",
     "InvalidCheckpoint",
+    "InvalidConfiguration",
     "InvalidCount",
     "InvalidFile",
     "InvalidInput",
@@ -109,6 +114,7 @@ __all__ = [
     "MalformedItem",
     "MalformedLease",
     "MissingExtra",
+    "NotReady",
     "OperationRefused",
     "Overloaded",
     "PartlyDelivered",
@@ -199,6 +205,10 @@ class InvalidOperation(InvalidInput):
     """An operation cannot be sent as it is; nothing was changed."""
 
 
+class InvalidConfiguration(InvalidInput):
+    """A configuration says what no command has, or not as it has it; nothing was started."""
+
+
 class InvalidPipeline(InvalidInput):
     """The description of a pipeline is not one; nothing was started."""
 
@@ -277,6 +287,10 @@ class UnknownMessage(TopicRefused):
 
 class ForeignMessage(TopicRefused):
     """The message is neither yours nor leased to you."""
+
+
+class CallTaken(TopicRefused):
+    """Another call has the number of this one: take another."""
 
 
 class RefusedMessage(TopicRefused):
@@ -423,6 +437,10 @@ class TooSlow(ServiceRefused):
 
 class TooLarge(ServiceRefused):
     """A request holds more than one may; divide it."""
+
+
+class NotReady(ServiceRefused):
+    """The service cannot do its work now; the reasons are told."""
 
 
 class Overloaded(ServiceRefused):

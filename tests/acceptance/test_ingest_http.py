@@ -9,13 +9,17 @@ from pathlib import Path
 
 import httpx2
 
+from batchline import open_store
+from tests.runtime.reports import reports_in
+
 PATIENCE_S = 60.0
 
 
 def start(into: Path) -> "tuple[subprocess.Popen[str], str]":
     """The command, listening; and where."""
     command = [sys.executable, "-m", "batchline", "ingest", "http", "--listen", "127.0.0.1:0", "--into", str(into)]
-    process = subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command += ["--store", f"sqlite:///{into.parent}/store.db", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     found = re.search(r"http://\S+", process.stderr.readline())
     assert found is not None
@@ -39,6 +43,10 @@ def test_what_was_answered_outlives_a_kill_and_a_clean_stop_tells_what_has_lande
     said, complaints = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, complaints) == (0, "")
     assert json.loads(said) == {"landed": 4, "malformed": 0, "files": 1, "into": str(tmp_path / "landing")}
+    with open_store(f"sqlite:///{tmp_path}/store.db") as store:
+        reports = [body for _, body in reports_in(store, "ingest")]
+    assert [one["ended"] for one in reports].count(True) == 1
+    assert (reports[-1]["source"], reports[-1]["received"], reports[-1]["landed"]) == ("http", 4, 4)
     files = sorted((tmp_path / "landing").glob("*.jsonl"))
     lines = [line for file in files for line in file.read_text().splitlines()]
     sequences = [json.loads(line)["sequence"] for line in lines]

@@ -17,9 +17,8 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Final
 
-from batchline.client import AsyncClient
-
 from batchline import Timeline, open_store
+from batchline.client import AsyncClient
 from batchline.runtime.clock import elapsed_seconds
 from batchline.runtime.tokens import Tokens
 from tests.benchmarks.measure import Sheet, console

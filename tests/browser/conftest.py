@@ -1,4 +1,4 @@
-"""One browser for all tests of a worker, a fresh context for each; what a page must not do fails its test."""
+"""One browser for all tests in a row, a fresh context for each; what a page must not do fails its test."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 IN_CI = os.environ.get("CI") == "true"
 SCREENSHOTS = Path("build/screenshots")
@@ -15,16 +15,21 @@ SCREENSHOTS = Path("build/screenshots")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 DESK = {"width": 1280, "height": 900}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-PATIENCE_MS = 10_000
+#: Other tests run at the same time; it costs nothing where all is well.
+PATIENCE_MS = 30_000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """The Chromium of Debian; without it the test is skipped, but never in CI."""
+    """The Chromium of Debian; without it the test is skipped, but never in CI.
+
+    As long as it is there an event loop runs in this thread: so it ends before tests of other rooms.
+    """
     program = shutil.which("chromium")
     if program is None:
         said = "chromium is not installed: run scripts/servers.sh"
         pytest.fail(said, pytrace=False) if IN_CI else pytest.skip(said)
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
         yield browser

@@ -57,6 +57,16 @@ def test_the_keys_are_told_and_the_frame_is_used_without_a_mouse(reader: Reader,
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+def test_a_page_that_nobody_sees_asks_nothing(reader: Reader, url: str) -> None:
+    page = reader.open(url)
+    hide = "hidden => { Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });"
+    tell = " document.dispatchEvent(new Event('visibilitychange')); }"
+    page.evaluate(hide + tell, True)
+    expect(page.locator("#live")).to_have_text("paused")
+    page.evaluate(hide + tell, False)
+    expect(page.locator("#live")).to_have_text("live")
+
+
 def test_light_and_dark_follow_the_system_until_the_reader_chooses(browser: Browser, url: str) -> None:
     reader = Reader(browser, color_scheme="dark")
     page = reader.open(url)

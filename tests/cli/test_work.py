@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from batchline import Timeline, Tracker, open_store
+from batchline import Store, Timeline, Tracker, open_store
+from batchline.cli import stores
 from batchline.core.consignment import Consignment
+from batchline.errors import StoreUnavailable
 from batchline.runtime.publisher import Publisher, make_topics
 from tests.cli.conftest import Call
 from tests.runtime.reports import documented, keys_of, reports_in
@@ -90,3 +92,31 @@ def test_what_is_asked_for_wrongly_is_answered(store: str, tmp_path: Path, batch
     assert (missing.code, "cannot be read" in missing.err) == (1, True)
     (tmp_path / "bad.toml").write_text('name = "x"\nout = "o"\n[sorce]\n')
     assert "did you mean 'source'" in " ".join(batchline("run", tmp_path / "bad.toml").err.split())
+
+
+def test_a_store_that_is_away_is_waited_for(tmp_path: Path, batchline: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    away = iter([StoreUnavailable("nobody answers"), StoreUnavailable("nobody answers")])
+
+    def open_later(url: str) -> Store:
+        for error in away:
+            raise error
+        return open_store(url)
+
+    monkeypatch.setattr(stores, "open_store", open_later)
+    monkeypatch.setattr(stores, "PAUSE_S", 0.001)
+    said = batchline("work", "--store", f"sqlite:///{tmp_path}/s.db", "--until-empty")
+    assert said.code == 0
+    assert said.err.count("the store does not answer, it is waited for up to 30 s: nobody answers") == 1
+    assert "the store is there" in said.err
+
+
+@pytest.mark.parametrize("command", ["work", "run"])
+def test_a_store_that_stays_away_is_not_waited_for_longer_than_asked(
+    tmp_path: Path, batchline: Call, command: str
+) -> None:
+    (tmp_path / "p.toml").write_text(
+        'name = "p"\nout = "o"\n[source]\naddress = "in"\n[publish]\nstore = "postgresql://127.0.0.1:1/none"\n'
+    )
+    said = batchline(command, tmp_path / "p.toml", "--wait", "0s")
+    assert (said.code, "waited for" in said.err) == (4, False)
+    assert said.err.startswith("batchline: ")

@@ -6,11 +6,14 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 import pytest
 
 from batchline import Store, Tracker, open_store
+from tests.contract.remote import CLIENT, Remote, Remotes, tracker_on
 from tests.contract.tracking import Finishing
 from tests.doubles import HandClock
 from tests.servers.database import fresh_mariadb, fresh_postgresql
 
 KINDS = ("memory", "sqlite", "postgresql", "mysql")
+#: The same over HTTP.
+ALL_KINDS = (*KINDS, CLIENT)
 Opener = Callable[[str], AbstractContextManager[Store]]
 
 
@@ -21,7 +24,7 @@ def opener(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     @contextmanager
     def fresh(kind: str) -> Iterator[Store]:
         with ExitStack() as stack:
-            if kind == "memory":
+            if kind in ("memory", CLIENT):
                 url = "memory://"
             elif kind == "sqlite":
                 url = f"sqlite:///{tmp_path_factory.mktemp('sqlite') / 'batchline.db'}"
@@ -48,9 +51,23 @@ def shared_store(opener: Opener) -> Iterator[Callable[[str, str], Store]]:
         yield shared
 
 
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every kind of store; and, of what is asked through a tracker or a timeline of the suite's, a client."""
+    named = any("kind" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if "kind" in metafunc.fixturenames and not named:
+        metafunc.parametrize("kind", ALL_KINDS if "remote" in metafunc.fixturenames else KINDS)
+
+
+@pytest.fixture(scope="session")
+def remotes() -> Iterator[Remotes]:
+    with Remotes() as remotes:
+        yield remotes
+
+
+@pytest.fixture
+def remote(kind: str, clock: HandClock, remotes: Remotes) -> Remote | None:
+    """Makes a client in place of a tracker or a timeline on a store, where it is the turn of that."""
+    return remotes.maker(clock) if kind == CLIENT else None
 
 
 @pytest.fixture
@@ -72,13 +89,13 @@ def clock() -> HandClock:
 
 
 @pytest.fixture
-def tracker(store: Store, clock: HandClock) -> Tracker:
-    return Tracker(store, clock=clock)
+def tracker(store: Store, clock: HandClock, remote: Remote | None) -> Tracker:
+    return tracker_on(store, clock, remote)
 
 
 @pytest.fixture
-def fresh_tracker(fresh_store: Store, clock: HandClock) -> Tracker:
-    return Tracker(fresh_store, clock=clock)
+def fresh_tracker(fresh_store: Store, clock: HandClock, remote: Remote | None) -> Tracker:
+    return tracker_on(fresh_store, clock, remote)
 
 
 @pytest.fixture(params=["alone", "among others"])

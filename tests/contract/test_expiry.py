@@ -10,6 +10,7 @@ from batchline import ExpiryRules, Store, Tracker
 from batchline.core.moment import moment_of
 from batchline.errors import FanoutExpired, InvalidCount, UnknownFanout, UnknownGroup
 from batchline.runtime.tracker import ExpireOutcome
+from tests.contract.remote import Remote, tracker_on
 from tests.contract.tracking import errors_of, expire_all, new_id, opened, pass_time
 from tests.doubles import HandClock
 
@@ -19,8 +20,8 @@ RULES = ExpiryRules(unsealed=3 * DAY, sealed=5 * DAY, tombstone=7 * DAY)
 
 
 @pytest.fixture
-def tracker(fresh_store: Store, clock: HandClock) -> Tracker:
-    return Tracker(fresh_store, expiry=RULES, clock=clock)
+def tracker(fresh_store: Store, clock: HandClock, remote: Remote | None) -> Tracker:
+    return tracker_on(fresh_store, clock, remote, RULES)
 
 
 def test_an_unsealed_fanout_expires_after_its_span_and_not_before(tracker: Tracker, clock: HandClock) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from batchline import AckOutcome, ExpiryRules, Store, Tracker
 from batchline.core.moment import moment_of
 from batchline.errors import BatchlineError
-from tests.contract.conftest import KINDS
+from tests.contract.conftest import ALL_KINDS
 from tests.contract.model import (
     HOUR_US,
     SEALED_US,
@@ -24,12 +24,13 @@ from tests.contract.model import (
     Named,
     Refused,
 )
+from tests.contract.remote import CLIENT, Remotes, tracker_on
 from tests.contract.tracking import errors_of, expire_all, new_id
 from tests.doubles import HandClock
 
 RULES = ExpiryRules(*(timedelta(microseconds=us) for us in (UNSEALED_US, SEALED_US, TOMBSTONE_US)))
 #: How many histories for each that a property is tried with otherwise: what costs less is tried more.
-HISTORIES = {"memory": 10, "sqlite": 3, "postgresql": 1, "mysql": 1}
+HISTORIES = {"memory": 10, "sqlite": 3, "postgresql": 1, "mysql": 1, CLIENT: 1}
 NAMES = st.sampled_from(["a", "b", "c", "a "])
 NUMBERS = st.integers(0, 10_000)
 #: Which items a call names: some of what there is, all of a fanout, and what is none.
@@ -236,15 +237,18 @@ def wind_up(tracker: Tracker, clock: HandClock) -> None:
     raise AssertionError("something is left")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_any_history_is_answered_as_by_the_model(kind: str, shared_store: Callable[[str, str], Store]) -> None:
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_any_history_is_answered_as_by_the_model(
+    kind: str, shared_store: Callable[[str, str], Store], remotes: Remotes
+) -> None:
     store = shared_store(kind, "model")
 
     @settings(max_examples=settings().max_examples * HISTORIES[kind])
     @given(steps=st.lists(STEPS, min_size=5, max_size=40))
     def histories(steps: list[tuple[Any, ...]]) -> None:
         clock = HandClock()
-        run = Run(Tracker(store, expiry=RULES, clock=clock), clock, Model(clock.us))
+        remote = remotes.maker(clock) if kind == CLIENT else None
+        run = Run(tracker_on(store, clock, remote, RULES), clock, Model(clock.us))
         try:
             # There is something to begin with, so that most steps are about something.
             for name, parent, items in (("a", None, 2), ("b", "a", 65), ("c", "b", 2), ("a ", None, 130)):

@@ -7,13 +7,14 @@ import pytest
 
 from batchline import NewMessage, OnComplete, Store, Timeline, Tracker
 from batchline.errors import BatchlineError, FanoutExists, InvalidInput, UnknownTopic
+from tests.contract.remote import Remote, timeline_on
 from tests.contract.tracking import Finishing
 from tests.doubles import HandClock, new_id
 
 
 @pytest.fixture
-def timeline(store: Store, clock: HandClock) -> Timeline:
-    return Timeline(store, clock=clock)
+def timeline(store: Store, clock: HandClock, remote: Remote | None) -> Timeline:
+    return timeline_on(store, clock, remote)
 
 
 @pytest.fixture

@@ -15,14 +15,18 @@ def test_processes_are_added_up_and_what_the_first_count_of_each_was_is_not_know
     assert rates(counts, EDGES) == [3, 0, 0]
 
 
+def test_what_grew_over_an_edge_is_shared_out_by_time() -> None:
+    assert rates([Count("a", 0, 500, 0), Count("a", 0, 2_500, 20)], EDGES) == [5, 10, 2.5]
+
+
 def test_a_process_that_began_again_has_counted_all_that_it_says() -> None:
-    assert list(growth([Count("a", 0, 1, 50), Count("a", 9, 10, 60)])) == [(10, 60)]
-    assert list(growth([Count("a", 0, 1, 50), Count("a", 0, 10, 4)])) == [(10, 4)]
+    assert list(growth([Count("a", 0, 1, 50), Count("a", 9, 10, 60)])) == [(1, 10, 60)]
+    assert list(growth([Count("a", 0, 1, 50), Count("a", 0, 10, 4)])) == [(1, 10, 4)]
 
 
 def test_order_does_not_matter_and_what_is_outside_is_left_out() -> None:
-    counts = [Count("a", 0, 9_000, 30), Count("a", 0, 500, 10), Count("a", 0, -5, 0)]
-    assert rates(counts, EDGES) == [10, 0, 0]
+    counts = [Count("a", 0, 9_000, 30), Count("a", 0, 8_000, 10), Count("a", 0, 1_000, 10), Count("a", 0, -1_000, 0)]
+    assert rates(counts, EDGES) == [5, 0, 0]
     assert rates([], EDGES) == [0, 0, 0]
 
 

@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,11 @@ import httpx2
 import pytest
 import uvicorn
 
+from batchline import open_store
 from batchline.runtime.clock import now_us
 from batchline.service.group_commit import GroupCommit
-from batchline.service.measurements import LARGEST_BODY, measurements_app
+from batchline.service.measurements import LARGEST_BODY
+from batchline.service.service import Service
 from batchline.sources.landing import Landing
 from batchline.sources.measured import Arrival, Measured
 
@@ -29,9 +31,12 @@ PATIENCE_S = 30.0
 @contextmanager
 def serving(landing: Landing) -> Iterator[str]:
     """A server in a thread, on a port that is free."""
-    config = uvicorn.Config(measurements_app(landing), log_level="critical", lifespan="off")
-    server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with (
+        open_store("memory://") as store,
+        closing(Service(store, landing=GroupCommit(landing, now_us))) as service,
+        socket.create_server(("127.0.0.1", 0)) as listener,
+    ):
+        server = uvicorn.Server(uvicorn.Config(service.app, log_level="critical", lifespan="off"))
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])))
         thread.start()
         try:
@@ -76,11 +81,11 @@ def post(client: httpx2.Client, body: bytes | str, kind: str = "application/json
     return client.post(ROUTE, content=body, headers={"content-type": kind})
 
 
-def check_problem(answer: httpx2.Response, status: int, detail: str) -> None:
+def check_problem(answer: httpx2.Response, status: int, type_: str, detail: str) -> None:
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
     problem = answer.json()
-    assert (problem["type"], problem["status"]) == ("about:blank", status)
+    assert (problem["type"], problem["status"]) == (f"/problems/{type_}", status)
     assert problem["title"]
     assert detail in problem["detail"]
 
@@ -123,32 +128,33 @@ def test_nothing_is_accepted_as_nothing(client: httpx2.Client, landed: Landed, b
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "status", "detail"),
+    ("body", "kind", "status", "type_", "detail"),
     [
-        (b"{", "application/json", 400, "not JSON: Expecting property name"),
-        (b"", "application/json", 400, "not JSON: Expecting value"),
-        (b"\xff", "application/json", 400, "not UTF-8"),
-        (b"a\nb", "application/x-ndjson", 400, "none of the 2 lines is JSON"),
-        (b"key,type", "text/csv", 415, "expected application/json or application/x-ndjson, got text/csv"),
-        (b"[]", "", 415, "got no content type"),
-        (b" " * (LARGEST_BODY + 1), "application/json", 413, "expected at most 8,388,608 bytes"),
+        (b"{", "application/json", 400, "InvalidMeasurement", "not JSON: Expecting property name"),
+        (b"", "application/json", 400, "InvalidMeasurement", "not JSON: Expecting value"),
+        (b"\xff", "application/json", 400, "InvalidMeasurement", "not UTF-8"),
+        (b"a\nb", "application/x-ndjson", 400, "InvalidMeasurement", "none of the 2 lines is JSON"),
+        (b"key,type", "text/csv", 415, "WrongMedia", "application/json or application/x-ndjson, got text/csv"),
+        (b"[]", "", 415, "WrongMedia", "got no content type"),
+        (b" " * (LARGEST_BODY + 1), "application/json", 413, "TooLarge", "expected at most 8,388,608 bytes"),
     ],
 )
 def test_what_cannot_be_measurements_is_a_problem_and_leaves_nothing(
-    client: httpx2.Client, landed: Landed, body: bytes, kind: str, status: int, detail: str
+    client: httpx2.Client, landed: Landed, body: bytes, kind: str, status: int, type_: str, detail: str
 ) -> None:
-    check_problem(post(client, body, kind), status, detail)
+    check_problem(post(client, body, kind), status, type_, detail)
     assert landed.files() == 0
 
 
 def test_a_body_whose_length_nobody_has_told_is_cut_off_all_the_same(client: httpx2.Client) -> None:
     pieces = (b" " * 2**20 for _ in range(9))
-    check_problem(client.post(ROUTE, content=pieces, headers={"content-type": "application/json"}), 413, "at most")
+    answer = client.post(ROUTE, content=pieces, headers={"content-type": "application/json"})
+    check_problem(answer, 413, "TooLarge", "at most")
 
 
 def test_another_method_and_another_route_are_problems_too(client: httpx2.Client) -> None:
-    check_problem(client.get(ROUTE), 405, "Method Not Allowed")
-    check_problem(client.get("/v1/measurments"), 404, "Not Found")
+    check_problem(client.get(ROUTE), 405, "WrongMethod", "expected POST, got GET")
+    check_problem(client.get("/v1/measurments"), 404, "UnknownRoute", "there is nothing under /v1/measurments")
 
 
 def test_while_the_landing_is_unavailable_clients_are_told_to_try_again(
@@ -160,7 +166,7 @@ def test_while_the_landing_is_unavailable_clients_are_told_to_try_again(
         answer = post(client, json.dumps(GOOD))
     finally:
         elsewhere.rename(landing.directory)
-    check_problem(answer, 503, os.strerror(errno.ENOENT))
+    check_problem(answer, 503, "LandingUnavailable", os.strerror(errno.ENOENT))
     assert int(answer.headers["retry-after"]) > 0
     assert post(client, json.dumps(GOOD)).status_code == 202
     assert len(landed.rows()) == 1

@@ -135,7 +135,8 @@ def set_up(directory: Path) -> Iterator[Scene]:
         tracker.open("f1", labels={"producer_group": "g"})
         (group,) = tracker.add("f1", 2)
         LiveTables(directory / "tables").write([BATCH], [], 0)
-        with serving(store, clock=clock, tables=directory / "tables") as url, httpx2.Client(base_url=url) as client:
+        serve = serving(store, clock=clock, tables=directory / "tables")
+        with serve as url, httpx2.Client(base_url=url) as client:
             yield Scene(client, path, texts, lease_text(held.lease), next(group.items()))
 
 

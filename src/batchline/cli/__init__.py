@@ -1,12 +1,16 @@
 """The command line: `batchline --help`."""
 
 import sys
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from batchline import __version__
 from batchline.cli import (
     batch,
+    bench,
+    config,
     consume,
     demo,
     explain,
@@ -15,6 +19,7 @@ from batchline.cli import (
     load,
     migrate,
     produce,
+    resend,
     run,
     sample,
     screen,
@@ -25,15 +30,19 @@ from batchline.cli import (
     topic,
     work,
 )
-from batchline.errors import BatchlineError
+from batchline.cli.configuration import VARIABLE, Configured, configure
+from batchline.errors import BatchlineError, StoreUnavailable
 
 __all__ = ["app", "main"]
 
 TIMELINE = "The timeline"
 PATH = "The path"
+#: Exit codes, beside Typer's own 2 for a wrong command line.
+REFUSED, AWAY = 1, 4
 
 app = typer.Typer(
     name="batchline",
+    cls=Configured,
     help="Deterministic batches of timestamped measurements, each at its moment, and the certainty that all are done.",
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -43,10 +52,24 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: bool = typer.Option(False, "--version", help="Show the version and end.", is_eager=True)) -> None:
+def _begin(
+    context: typer.Context,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            help="What the options of commands are, unless they are given; else batchline.toml here, if there is one.",
+            metavar="FILE",
+            envvar=VARIABLE,
+            show_default=False,
+        ),
+    ] = None,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and end.", is_eager=True)] = False,
+) -> None:
     if version:
         screen.out.print(f"batchline {__version__}", highlight=False)
         raise typer.Exit
+    configure(context, file)
 
 
 app.command("run", rich_help_panel=PATH)(run.run)
@@ -58,13 +81,16 @@ app.command("explain")(explain.explain)
 app.command("demo")(demo.demo)
 app.add_typer(ingest.app, rich_help_panel=PATH)
 app.add_typer(fanout.app)
+app.command("ack")(fanout.ack)
 app.add_typer(token.app)
 app.command("migrate")(migrate.migrate)
 app.command("tidy")(tidy.tidy)
 app.command("simulate")(simulate.simulate)
+app.command("bench")(bench.bench)
+app.command("config")(config.config)
 app.add_typer(topic.app, rich_help_panel=TIMELINE)
 for command in (
-    *(produce.put, produce.move, produce.cancel, produce.message, produce.messages),
+    *(produce.put, produce.move, produce.cancel, produce.message, produce.messages, resend.resend),
     *(consume.lease, consume.extend, consume.release, consume.done, consume.leases),
     load.load,
 ):
@@ -72,12 +98,12 @@ for command in (
 
 
 def main() -> None:
-    """Run the command; what is refused is said in one sentence, with exit code 1 (2 for a wrong command line)."""
+    """Run the command; what is refused is said in one sentence, with an exit code that says whether to try again."""
     try:
         app()
     except (BatchlineError, ModuleNotFoundError) as error:
         screen.err.print(f"[bold red]batchline:[/] {screen.plain(_said(error))}", soft_wrap=True)
-        sys.exit(1)
+        sys.exit(AWAY if isinstance(error, StoreUnavailable) else REFUSED)
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from batchline.cli import screen
+from batchline.cli.completion import topic_names
 from batchline.cli.message_lines import in_parts, lease_of, read_all
 from batchline.cli.message_screen import leased_data, leased_row, leased_text
 from batchline.cli.options import DEFAULT_STORE, Json, Store
@@ -23,7 +24,8 @@ from batchline.cli.timeline_options import (
     timeline_on,
 )
 from batchline.core.message import LeasedMessage, lease_text, moment_ms
-from batchline.runtime.timeline import MOST_LEASED, Timeline
+from batchline.core.timeline_checks import MOST_LEASED
+from batchline.runtime.timeline import Timeline
 
 __all__ = ["done", "extend", "lease", "leases", "release"]
 
@@ -105,7 +107,10 @@ def _say_next(timeline: Timeline, topic: str, consumer: str) -> None:
 
 def leases(
     topic: Annotated[
-        str | None, typer.Argument(metavar="TOPIC", help="Only those on this topic.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="TOPIC", help="Only those on this topic.", show_default=False, autocompletion=topic_names
+        ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", help="How many to show.", min=1)] = 100,
     consumer: Consumer = DEFAULT_NAME,

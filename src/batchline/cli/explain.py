@@ -1,21 +1,23 @@
 """`batchline explain`: one key's windows as a picture."""
 
 import difflib
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from batchline.cli import options, screen
-from batchline.cli.options import Anchor, Columns, Input, LeapLimit, MaxBytes, MaxDelay, Order, Split, Window
+from batchline.cli.options import Anchor, Columns, Input, Json, LeapLimit, MaxBytes, MaxDelay, Order, Split, Window
 from batchline.core.batch_rules import BatchRules
-from batchline.core.moment import us_of
+from batchline.core.moment import moment_of, us_of
 from batchline.errors import InvalidInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from batchline.pictures.windows import WindowsPicture
 
 DEFAULT = BatchRules()
 
@@ -34,6 +36,7 @@ def explain(
     split: Split = DEFAULT.split,
     columns: Columns = "",
     order: Order = "",
+    json: Json = False,
 ) -> None:
     """Draw one key's windows, members and rejected messages.
 
@@ -43,6 +46,7 @@ def explain(
       batchline explain fleet --key pump-0005 --from 2026-11-15T00:02:00Z
       batchline explain fleet --key pump-0005 --limit 20 --svg windows.svg
       batchline explain fleet --key pump-0005 --anchor event --split midpoint
+      batchline explain fleet --key pump-0005 --json | jq '.bars[] | {id, members}'
     """
     from batchline.local import batch_reading, read_files
     from batchline.pictures.svg import svg as draw_svg
@@ -63,10 +67,29 @@ def explain(
     if from_us is not None:
         rows = rows_since(rows, from_us)
     picture = picture_of(rows, key, limit=limit)
-    screen.out.print(draw(picture, screen.out.width))
+    if json:
+        screen.say_json(picture_data(picture))
+    else:
+        screen.out.print(draw(picture, screen.out.width))
     if svg is not None:
         write_text(draw_svg(picture), svg)
         screen.err.print(f"[dim]drawn into {screen.plain(str(svg))}[/]")
+
+
+def picture_data(picture: "WindowsPicture") -> dict[str, Any]:
+    """The picture for a program: moments as such, what was rejected by its reason."""
+    data: dict[str, Any] = _with_moments(asdict(picture))
+    data["counts"]["rejected"] = dict(data["counts"]["rejected"])
+    return data
+
+
+def _with_moments(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            name.removesuffix("_us"): moment_of(one) if name.endswith("_us") else _with_moments(one)
+            for name, one in value.items()
+        }
+    return [_with_moments(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def rows_of(table: "pa.Table", key: str) -> "pa.Table":

@@ -11,6 +11,7 @@ from typing import Annotated, TextIO, cast
 import typer
 
 from batchline.cli import options, screen
+from batchline.cli.completion import fanout_ids, topic_names
 from batchline.cli.fanout_screen import (
     ended_text,
     failed_table,
@@ -71,7 +72,8 @@ def open_(
     id: Annotated[str | None, typer.Argument(metavar="ID", help="Its id; without one it gets one.")] = None,
     label: Labels = None,
     parent: Annotated[
-        str | None, typer.Option("--parent", help="Count it as one item of this fanout.", metavar="ID")
+        str | None,
+        typer.Option("--parent", help="Count it as one item of this fanout.", metavar="ID", autocompletion=fanout_ids),
     ] = None,
     tolerate: Tolerate = "0",
     expire_unsealed: ExpireUnsealed = None,
@@ -79,7 +81,12 @@ def open_(
     tombstone: Tombstone = None,
     on_complete: Annotated[
         str | None,
-        typer.Option("--on-complete", help="Put a message on this topic when it is complete.", metavar="TOPIC"),
+        typer.Option(
+            "--on-complete",
+            help="Put a message on this topic when it is complete.",
+            metavar="TOPIC",
+            autocompletion=topic_names,
+        ),
     ] = None,
     body: Annotated[str, typer.Option("--body", help="What that message says.", metavar="TEXT")] = "",
     store: Store = DEFAULT_STORE,
@@ -186,13 +193,14 @@ def ack(
     """Acknowledge items: they are done. Says which fanouts that completes; acknowledging again changes nothing.
 
     What is no item of a fanout is said, each on its line, on standard error. The rest counts. The exit code is then 1.
+    `batchline ack` and `batchline fanout ack` are the same.
 
     [bold]Examples[/]
 
-      batchline fanout ack import-2026:00000000-0100-8000-9a4c-0d8b6c1f7e21:0
+      batchline ack import-2026:00000000-0100-8000-9a4c-0d8b6c1f7e21:0
       batchline fanout ack --file items.txt
-      batchline fanout pending import-2026 | batchline fanout ack --file -
-      batchline fanout ack --file items.txt --json | jq -r '.completed[]'
+      batchline fanout pending import-2026 | batchline ack --file -
+      batchline ack --file items.txt --json | jq -r '.completed[]'
     """
     named = _named(items, file)
     with _tracker(store) as tracker:
@@ -309,7 +317,9 @@ def list_(
         timedelta | None,
         typer.Option("--older-than", help="Only those opened longer ago.", parser=options.read_span, metavar="SPAN"),
     ] = None,
-    parent: Annotated[str | None, typer.Option("--parent", help="Only children of this one.", metavar="ID")] = None,
+    parent: Annotated[
+        str | None, typer.Option("--parent", help="Only children of this one.", metavar="ID", autocompletion=fanout_ids)
+    ] = None,
     limit: Limit = 100,
     after: Annotated[
         int | None, typer.Option("--after", help="Go on where the page before ended.", metavar="N")
@@ -398,7 +408,9 @@ def failed(
 
 @app.command()
 def expire(
-    id: Annotated[str | None, typer.Argument(metavar="ID", help="Give up this one, now.")] = None,
+    id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="Give up this one, now.", autocompletion=fanout_ids)
+    ] = None,
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from batchline.cli import screen
+from batchline.cli.completion import words
 from batchline.cli.following import stopping
 from batchline.cli.ingest_reports import ingest_reports
 from batchline.cli.options import Json, read_span
@@ -67,7 +68,12 @@ def mqtt(
             show_default="that of the format",
         ),
     ] = None,
-    kind: Annotated[str, typer.Option("--format", help="thin-edge, collectd or json.")] = "thin-edge",
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--format", help="thin-edge, collectd or json.", autocompletion=words("thin-edge", "collectd", "json")
+        ),
+    ] = "thin-edge",
     mapping: Annotated[
         str,
         typer.Option(

@@ -62,7 +62,7 @@ def _mqtt(source: Source, landing: Landing, ended: threading.Event, look: Callab
     from batchline.sources.mqtt_address import MqttAddress
 
     parse, topics = parser_of(source.format, source.map), topics_of(source.format, source.topics)
-    rules = MqttRules(f"batchline-{landing.series}")
+    rules = MqttRules(source.client_id or f"batchline-{landing.series}", source.linger)
     address = MqttAddress.from_text(source.address)
     ingest = MqttIngest(address, topics, parse, landing, rules, now_us=now_us, elapsed=elapsed_seconds, tell=_tell)
     ingest.run(ended, look)
@@ -71,7 +71,7 @@ def _mqtt(source: Source, landing: Landing, ended: threading.Event, look: Callab
 def _http(source: Source, landing: Landing, ended: threading.Event, look: Callable[[Any], None]) -> None:
     from batchline.cli.listening import serve_measurements
 
-    serve_measurements(landing, source.address, look, _tell, insecure=False, stop=ended)
+    serve_measurements(landing, source.address, look, _tell, insecure=source.insecure, stop=ended)
 
 
 def _tell(text: str) -> None:

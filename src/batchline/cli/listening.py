@@ -5,8 +5,8 @@ import ipaddress
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,18 @@ from typing import Any
 from batchline.errors import InvalidInput, MissingExtra
 from batchline.runtime.clock import now_us, wait_for
 from batchline.service.group_commit import GroupCommit
-from batchline.service.measurements import measurements_app
+from batchline.service.measurements import OPERATIONS
+from batchline.service.service import Service
 from batchline.sources.landing import Landing
+from batchline.stores import open_store
+from batchline.wire.push import LARGEST_FRAME
 
 try:
     import uvicorn
 except ModuleNotFoundError as error:
     raise MissingExtra("the service needs uvicorn: pip install 'batchline[service]'") from error
 
-__all__ = ["Tls", "address_of", "listening", "serve_app", "serve_measurements"]
+__all__ = ["Tls", "address_of", "listening", "run_fast", "serve_app", "serve_measurements"]
 
 BETWEEN_LOOKS_S = 0.25
 #: How long requests under way are waited for at the end.
@@ -55,9 +58,12 @@ def serve_measurements(
 ) -> dict[str, int]:
     """Serve until SIGINT or SIGTERM, or, in a thread, until `stop` is set; what has landed."""
     group = GroupCommit(landing, now_us)
-    with listening(listen, insecure=insecure) as listener:
+    # It needs no store, so there are no tokens: whoever reaches it may send.
+    with listening(listen, insecure=insecure) as listener, open_store("memory://") as store:
         tell(f"listening on {address_of(listener)}/v1/measurements")
-        asyncio.run(serve_app(measurements_app(group), listener, lambda: look(_counted(group)), stop))
+        with closing(Service(store, landing=group, operations=OPERATIONS, threads=2, any_host=True)) as service:
+            asyncio.run(serve_app(service.app, listener, lambda: look(_counted(group)), stop))
+    look(_counted(group))
     return {"landed": group.landed, "malformed": group.malformed, "files": group.files}
 
 
@@ -67,6 +73,15 @@ def _counted(group: GroupCommit) -> _Counts:
 
 class _Server(uvicorn.Server):
     """One that leaves signals to us: uvicorn raises them once more when it has ended, and no summary would be told."""
+
+    def __init__(self, config: uvicorn.Config, dismiss: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._dismiss = dismiss
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more requests, and end with those under way."""
+        self._dismiss()
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -80,23 +95,41 @@ def address_of(listener: socket.socket, scheme: str = "http") -> str:
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
+def run_fast(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine to its end, on the faster loop where there is one."""
+    try:
+        from uvloop import new_event_loop
+    except ModuleNotFoundError:
+        asyncio.run(work)
+        return
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(work)
+
+
 async def serve_app(
     app: Any,
     listener: socket.socket,
     look: Callable[[], None],
     stop: threading.Event | None = None,
     tls: Tls | None = None,
+    dismiss: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM, or, in a thread, until `stop` is set; `look` is called all the while."""
+    """Serve until SIGINT or SIGTERM, or, in a thread, until `stop` is set; `look` is called all the while.
+
+    At its end `dismiss` is called, so that those who wait for something do so no longer.
+    """
     config = uvicorn.Config(
         app,
+        ws="websockets-sansio",
+        ws_max_size=LARGEST_FRAME,
+        ws_per_message_deflate=False,  # it would cost each socket more memory than all the rest
         log_level="error",
         lifespan="off",
         timeout_graceful_shutdown=GRACE_S,
         ssl_certfile=tls.certificate if tls else None,
         ssl_keyfile=tls.key if tls else None,
     )
-    await _serve(_Server(config), listener, look, stop)
+    await _serve(_Server(config, dismiss), listener, look, stop)
 
 
 async def _serve(
@@ -122,7 +155,7 @@ def listening(listen: str, *, insecure: bool) -> Iterator[socket.socket]:
     if not insecure and not _is_loopback(host):
         raise InvalidInput(
             f"{host} can be reached by others, and anybody may then send anything: "
-            "listen on 127.0.0.1, or say --insecure"
+            "listen on 127.0.0.1, or say --insecure (insecure = true in a pipeline's file)"
         )
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -13,8 +13,8 @@ from batchline.cli.timeline_options import TopicName, read_moment, timeline_on
 from batchline.cli.topic_screen import counts_data
 from batchline.core.future_load import SLICE_MS
 from batchline.core.message import LATEST_MS, ms_of
+from batchline.core.timeline_checks import MOST_BINS
 from batchline.core.topic import span_ms
-from batchline.runtime.timeline import MOST_BINS
 
 __all__ = ["load"]
 

@@ -7,12 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
+from batchline.cli.completion import fanout_ids, words
 from batchline.core.moment import span_of
+from batchline.core.tracker_checks import LONGEST_PAGE
 from batchline.errors import InvalidInput
-from batchline.runtime.tracker import LONGEST_PAGE
 
 __all__ = [
     "DEFAULT_STORE",
+    "DEFAULT_WAIT",
     "AddId",
     "After",
     "Anchor",
@@ -42,6 +44,7 @@ __all__ = [
     "Store",
     "Tolerate",
     "Tombstone",
+    "Wait",
     "Window",
     "labels_of",
     "list_of",
@@ -81,8 +84,22 @@ Window = Annotated[timedelta, _span_rule("--window", "Longest stretch of event t
 MaxDelay = Annotated[timedelta, _span_rule("--max-delay", "Later than this a message is rejected as late.", "400ms")]
 LeapLimit = Annotated[timedelta, _span_rule("--leap-limit", "Further ahead than this it is from the future.", "400ms")]
 MaxBytes = Annotated[int | None, _rule("--max-bytes", "Largest batch in bytes; needs a column size.", metavar="N")]
-Anchor = Annotated[str, _rule("--anchor", "Where a window starts: arrival, lookback, event or aligned.")]
-Split = Annotated[str, _rule("--split", "Where a conflict parts: later, or midpoint (anchor event).")]
+Anchor = Annotated[
+    str,
+    _rule(
+        "--anchor",
+        "Where a window starts: arrival, lookback, event or aligned.",
+        autocompletion=words("arrival", "lookback", "event", "aligned"),
+    ),
+]
+Split = Annotated[
+    str,
+    _rule(
+        "--split",
+        "Where a conflict parts: later, or midpoint (anchor event).",
+        autocompletion=words("later", "midpoint"),
+    ),
+]
 
 Input = Annotated[
     Path, typer.Argument(metavar="INPUT", help="A file of JSON lines, CSV or Parquet, or a directory of such files.")
@@ -111,6 +128,7 @@ Engine = Annotated[
     str | None,
     typer.Option(
         "--engine",
+        autocompletion=words("spark", "local"),
         help="spark, or local: all in the memory of one process.",
         show_default="spark, where it is installed",
         rich_help_panel=ENGINE,
@@ -142,7 +160,12 @@ Skew = Annotated[
 ]
 Clock = Annotated[
     str | None,
-    _following("--clock", "What moves time on: data, or wall for receive times of now.", show_default="data"),
+    _following(
+        "--clock",
+        "What moves time on: data, or wall for receive times of now.",
+        show_default="data",
+        autocompletion=words("data", "wall"),
+    ),
 ]
 Checkpoint = Annotated[
     str | None,
@@ -160,7 +183,21 @@ Store = Annotated[
         "--store", help="Where state is kept: sqlite, postgresql or mysql.", metavar="URL", envvar="BATCHLINE_STORE"
     ),
 ]
-FanoutId = Annotated[str, typer.Argument(metavar="ID", help="The id of the fanout.", show_default=False)]
+DEFAULT_WAIT = timedelta(seconds=30)
+Wait = Annotated[
+    timedelta,
+    typer.Option(
+        "--wait",
+        help="How long to wait for a store that is away at the start.",
+        metavar="SPAN",
+        parser=read_span,
+        show_default="30s",
+        envvar="BATCHLINE_WAIT",
+    ),
+]
+FanoutId = Annotated[
+    str, typer.Argument(metavar="ID", help="The id of the fanout.", show_default=False, autocompletion=fanout_ids)
+]
 
 
 def _pair(text: str) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from batchline.cli import screen
+from batchline.cli.completion import topic_names
 from batchline.cli.message_lines import Reading, in_parts, lease_of, read_all, read_lines, text_bytes
 from batchline.cli.message_screen import ids_text, message_data, message_panel, message_row, message_table
 from batchline.cli.options import DEFAULT_STORE, Json, Store
@@ -155,7 +156,8 @@ def cancel(
 
 def message(
     topic: Annotated[
-        str | None, typer.Argument(metavar="TOPIC", help="The name of the topic.", show_default=False)
+        str | None,
+        typer.Argument(metavar="TOPIC", help="The name of the topic.", show_default=False, autocompletion=topic_names),
     ] = None,
     id: Annotated[str | None, typer.Argument(metavar="ID", help="The id of the message.", show_default=False)] = None,
     lease: Annotated[

@@ -9,8 +9,9 @@ import typer
 from batchline.cli import engines, screen
 from batchline.cli.following import stopping
 from batchline.cli.ingesting import ingesting
-from batchline.cli.options import Json
+from batchline.cli.options import DEFAULT_WAIT, Json, Wait
 from batchline.cli.run_screen import line_of, show
+from batchline.cli.stores import open_patiently
 from batchline.cli.toml_file import read_toml
 from batchline.core.pipeline import Pipeline
 from batchline.core.pipeline_tables import pipeline_of
@@ -31,6 +32,7 @@ def run(
         bool, typer.Option("--no-work", help="Leave the delivery to `batchline work` elsewhere.")
     ] = False,
     changes: Changes = None,
+    wait: Wait = DEFAULT_WAIT,
     json: Json = False,
 ) -> None:
     """Run a pipeline: measurements into batches, batches into parcels, parcels onto the timeline, and to their sink.
@@ -49,6 +51,7 @@ def run(
       batchline run pipeline.toml --once --json | jq .complete
     """
     pipeline = read_pipeline(path, changes or [])
+    open_patiently(pipeline.publish.store, wait).close()  # before Spark is started for nothing
     try:
         summary = _ran(pipeline, once=once, work=not no_work)
     except SinkClosed:

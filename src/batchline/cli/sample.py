@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from batchline.cli import screen
+from batchline.cli.completion import words
 from batchline.cli.options import Json
 
 
@@ -14,7 +15,9 @@ def sample(
     devices: Annotated[int, typer.Option(help="How many devices.")] = 200,
     minutes: Annotated[float, typer.Option(help="For how long they measure.")] = 10,
     seed: Annotated[int, typer.Option(help="The same seed gives the same fleet.")] = 2,
-    file_format: Annotated[str, typer.Option("--format", help="parquet, jsonl or csv.")] = "parquet",
+    file_format: Annotated[
+        str, typer.Option("--format", help="parquet, jsonl or csv.", autocompletion=words("parquet", "jsonl", "csv"))
+    ] = "parquet",
     json: Json = False,
 ) -> None:
     """Make a sample fleet, with the faults that real devices have.

@@ -3,21 +3,39 @@
 import asyncio
 import contextlib
 import socket
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypedDict, Unpack
 
 import typer
 
 from batchline.cli import screen
-from batchline.cli.listening import Tls, address_of, listening, serve_app
+from batchline.cli.listening import Tls, address_of, listening, run_fast, serve_app
 from batchline.cli.options import DEFAULT_STORE, Store
 from batchline.cli.stores import open_or_make
 from batchline.errors import InvalidInput
+from batchline.runtime.clock import now_us
+from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.runtime.tokens import Tokens
+from batchline.service.group_commit import GroupCommit
+from batchline.service.request_log import RequestLog
 from batchline.service.service import Service
+from batchline.sources.landing import Landing
 from batchline.stores import Store as OpenStore
+from batchline.stores.redis.estimates import EstimateStore
 
 __all__ = ["serve", "serve_store"]
+
+
+class Settings(TypedDict, total=False):
+    """What a service can have besides its store."""
+
+    estimates: EstimatedTracker | None
+    landing: GroupCommit | None
+    observers: list[RequestLog]
+    tables: Path | None
+
 
 Listen = Annotated[str, typer.Option("--listen", help="Where to listen.", metavar="HOST:PORT")]
 Insecure = Annotated[
@@ -27,6 +45,26 @@ TlsCert = Annotated[
     Path | None, typer.Option("--tls-cert", help="The certificate, as PEM: then it speaks HTTPS.", metavar="FILE")
 ]
 TlsKey = Annotated[Path | None, typer.Option("--tls-key", help="The certificate's key, as PEM.", metavar="FILE")]
+Estimates = Annotated[
+    str | None,
+    typer.Option(
+        "--estimates",
+        help="A Redis server for fanouts that are only counted, redis://host:6379/0.",
+        metavar="URL",
+        envvar="BATCHLINE_ESTIMATES",
+        show_default=False,
+        show_envvar=True,
+    ),
+]
+LandingDirectory = Annotated[
+    Path | None,
+    typer.Option("--landing", help="Take in measurements, and land them in this directory.", metavar="DIR"),
+]
+Series = Annotated[
+    str,
+    typer.Option("--series", help="What files in --landing are called; each process has its own.", metavar="NAME"),
+]
+Log = Annotated[bool, typer.Option("--log", help="A line of JSON on standard error for each request.")]
 Tables = Annotated[
     Path | None,
     typer.Option("--tables", help="Show windows of a pipeline that writes into here, its out.", metavar="DIR"),
@@ -43,6 +81,10 @@ def serve(
     insecure: Insecure = False,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
+    estimates: Estimates = None,
+    landing: LandingDirectory = None,
+    series: Series = "serve",
+    log: Log = False,
     tables: Tables = None,
     demo: Demo = False,
 ) -> None:
@@ -56,13 +98,16 @@ def serve(
         batchline serve --demo
         batchline serve --store sqlite:///fleet.db --tables results
         batchline serve --store postgresql://user@host/db --listen 0.0.0.0:8443 --tls-cert c.pem --tls-key k.pem
+        batchline serve --estimates redis://localhost:6379/0 --landing landing --log
     """
     tls = _tls(tls_cert, tls_key)
     if demo:
         _serve_demo(listen, tls, insecure=insecure, given=tables is not None or store != DEFAULT_STORE)
         return
-    with open_or_make(store) as opened:
-        serve_store(opened, listen, insecure=insecure, tls=tls, tables=tables)
+    with open_or_make(store) as opened, _estimated(estimates) as estimated, _landing(landing, series) as group:
+        observers = [RequestLog(_write)] if log else []
+        settings: Settings = {"estimates": estimated, "landing": group, "observers": observers, "tables": tables}
+        serve_store(opened, listen, insecure=insecure, tls=tls, **settings)
 
 
 def serve_store(
@@ -71,17 +116,17 @@ def serve_store(
     *,
     insecure: bool = False,
     tls: Tls | None = None,
-    tables: Path | None = None,
     what: str = "",
+    **settings: Unpack[Settings],
 ) -> None:
     """Serve a store, and the pages over it, until Ctrl-C."""
     has_tokens = Tokens(store).any()
     with listening(listen, insecure=insecure or has_tokens) as listener:
-        service = Service(store, any_host=insecure, tables=tables)
-        address = address_of(listener, "https" if tls else "http")
-        screen.err.print(f"serving {what or store.url} on {address}", soft_wrap=True)
+        service = Service(store, any_host=insecure, **settings)
+        where = address_of(listener, "https" if tls else "http")
+        screen.err.print(screen.plain(f"serving {what or store.url} on {where}"), soft_wrap=True)
         with contextlib.closing(service):
-            asyncio.run(_serve(service, listener, tls))
+            run_fast(_serve(service, listener, tls))
 
 
 def _serve_demo(listen: str, tls: Tls | None, *, insecure: bool, given: bool) -> None:
@@ -93,10 +138,32 @@ def _serve_demo(listen: str, tls: Tls | None, *, insecure: bool, given: bool) ->
         serve_store(demo.store, listen, insecure=insecure, tls=tls, tables=demo.tables, what="a simulated fleet")
 
 
+@contextlib.contextmanager
+def _estimated(url: str | None) -> Iterator[EstimatedTracker | None]:
+    if url is None:
+        yield None
+    else:
+        with EstimateStore(url) as store:
+            yield EstimatedTracker(store)
+
+
+@contextlib.contextmanager
+def _landing(directory: Path | None, series: str) -> Iterator[GroupCommit | None]:
+    if directory is None:
+        yield None
+    else:
+        with Landing(directory, series) as landing:
+            yield GroupCommit(landing, now_us)
+
+
+def _write(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
 async def _serve(service: Service, listener: socket.socket, tls: Tls | None) -> None:
     background = asyncio.create_task(service.background.run())
     try:
-        await serve_app(service.app, listener, lambda: None, tls=tls)
+        await serve_app(service.app, listener, lambda: None, tls=tls, dismiss=service.dismiss)
     finally:
         service.background.stop()
         await background

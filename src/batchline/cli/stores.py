@@ -1,12 +1,20 @@
 """The store that a command works on."""
 
+import threading
+from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
-from batchline.errors import InvalidStore
+from batchline.cli import screen
+from batchline.errors import InvalidStore, StoreUnavailable
+from batchline.runtime.clock import elapsed_seconds
 from batchline.stores import Store, open_store
 from batchline.stores.address import EXAMPLES, Address, read_address
 
-__all__ = ["lasting_address", "open_existing", "open_or_make"]
+__all__ = ["lasting_address", "open_existing", "open_or_make", "open_patiently"]
+
+#: How long between two looks for a store that is away.
+PAUSE_S: Final = 0.5
 
 
 def lasting_address(url: str) -> Address:
@@ -31,3 +39,27 @@ def open_existing(url: str) -> Store:
         makers = "batchline fanout open, batchline topic create, batchline token create or batchline migrate"
         raise InvalidStore(f"{address.shown} is not there; {makers} makes it")
     return open_store(url, migrate=False)
+
+
+def open_patiently(url: str, wait: timedelta) -> Store:
+    """The store, made or brought up to date if need be; should it be away, it is waited for so long."""
+    end_s, waits, never = elapsed_seconds() + wait.total_seconds(), False, threading.Event()
+    while True:
+        try:
+            store = open_store(url)
+        except StoreUnavailable as error:
+            left_s = end_s - elapsed_seconds()
+            if left_s <= 0:
+                raise
+            if not waits:
+                _say(f"the store does not answer, it is waited for up to {left_s:.0f} s: {error}")
+            waits = True
+            never.wait(min(PAUSE_S, left_s))
+        else:
+            if waits:
+                _say("the store is there")
+            return store
+
+
+def _say(text: str) -> None:
+    screen.err.print(screen.plain(screen.one_line(text)), style="dim", highlight=False, soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from batchline.cli import screen
-from batchline.cli.options import DEFAULT_STORE, Store, read_span
+from batchline.cli.options import DEFAULT_STORE, Json, Store, read_span
 from batchline.cli.stores import open_existing
 from batchline.runtime.services import Services
 
@@ -18,11 +18,22 @@ Every = Annotated[
 ]
 Keep = Annotated[
     timedelta,
-    typer.Option("--keep", help="For how long ids of finished messages are kept.", metavar="SPAN", parser=read_span),
+    typer.Option(
+        "--keep",
+        help="For how long ids of finished messages are kept.",
+        metavar="SPAN",
+        parser=read_span,
+        show_default="0s",
+    ),
 ]
 
 
-def tidy(store: Store = DEFAULT_STORE, every: Every = None, keep: Keep = "0s") -> None:  # type: ignore[assignment]
+def tidy(
+    store: Store = DEFAULT_STORE,
+    every: Every = None,
+    keep: Keep = timedelta(0),
+    json: Json = False,
+) -> None:
     """Do a store's background work: once, until nothing is left to do, or for as long as it runs.
 
     Removes messages that are done or cancelled, and topics that are deleted; takes messages that were leased too often
@@ -33,14 +44,19 @@ def tidy(store: Store = DEFAULT_STORE, every: Every = None, keep: Keep = "0s") -
       batchline tidy
       batchline tidy --every 1s --store postgresql://batchline@db.example/batchline
       batchline tidy --keep 1d
+      batchline tidy --json
     """
     with open_existing(store) as found:
         services = Services(found, every=every or timedelta(seconds=1), keep=keep)
         if every is not None:
             asyncio.run(_keep_on(services))
             return
+        steps = 1
         while services.run_once():
-            pass
+            steps += 1
+    if json:
+        screen.say_json({"store": found.url, "steps": steps})
+    else:
         screen.out.print(f"[green]✓[/] {screen.plain(found.url)} is tidy", highlight=False, soft_wrap=True)
 
 

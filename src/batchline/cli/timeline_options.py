@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from batchline.cli.completion import topic_names
 from batchline.cli.options import read_span
 from batchline.cli.stores import open_existing
 from batchline.core.message import LATEST_MS, ms_of
@@ -28,6 +29,7 @@ __all__ = [
     "ProducerGroup",
     "TopicName",
     "at_ms_of",
+    "naming_topics",
     "read_moment",
     "timeline_on",
 ]
@@ -42,11 +44,18 @@ def timeline_on(url: str, topic: str | None = None) -> Iterator[Timeline]:
     """A timeline on the store as it is; should the topic not be there, the one that it looks like is named."""
     with open_existing(url) as store:
         timeline = Timeline(store)
-        try:
+        with naming_topics(timeline, topic):
             yield timeline
-        except UnknownTopic as error:
-            known = [] if topic is None else [one.name for one in timeline.topics() if not one.deleted]
-            raise UnknownTopic(f"{error}{did_you_mean(topic or '', known)}") from error
+
+
+@contextmanager
+def naming_topics(timeline: Timeline, topic: str | None) -> Iterator[None]:
+    """Within it, a topic that is not there is answered with the one that it looks like."""
+    try:
+        yield
+    except UnknownTopic as error:
+        known = [] if topic is None else [one.name for one in timeline.topics() if not one.deleted]
+        raise UnknownTopic(f"{error}{did_you_mean(topic or '', known)}") from error
 
 
 def read_moment(text: str | datetime) -> datetime:
@@ -77,7 +86,9 @@ def _file(text: str) -> Any:
     return typer.Option("--file", help=text, encoding="utf-8-sig", errors="surrogateescape", metavar="FILE")
 
 
-TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic.", show_default=False)]
+TopicName = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="The name of the topic.", show_default=False, autocompletion=topic_names)
+]
 ProducerGroup = Annotated[
     str,
     typer.Option("--producer-group", help="Who owns the messages.", metavar="NAME", envvar="BATCHLINE_PRODUCER_GROUP"),

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from batchline.cli import screen
+from batchline.cli.completion import topic_names
 from batchline.cli.options import DEFAULT_STORE, Json, Store, read_span
 from batchline.cli.outcomes import messages_text
 from batchline.cli.stores import open_or_make
@@ -43,7 +44,10 @@ MaxAttempts = Annotated[
     int | None, _rule("--max-attempts", "Leased so often, a message goes to the dead-letter topic.", metavar="N")
 ]
 DeadLetter = Annotated[
-    str | None, _rule("--dead-letter", "The topic for those; made if it is not there.", metavar="TOPIC")
+    str | None,
+    _rule(
+        "--dead-letter", "The topic for those; made if it is not there.", metavar="TOPIC", autocompletion=topic_names
+    ),
 ]
 RateLimit = Annotated[
     float | None, _rule("--rate-limit", "Messages a second that a producer group may put there.", metavar="N")

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from batchline.cli import screen
-from batchline.cli.options import Json
+from batchline.cli.completion import topic_names, words
+from batchline.cli.options import DEFAULT_WAIT, Json, Wait
 from batchline.cli.run import Changes, read_pipeline
+from batchline.cli.stores import open_patiently
 from batchline.core.pipeline import Capacity, Pipeline, Publication, SinkAddress, Source
 from batchline.errors import InvalidInput, SinkClosed
 from batchline.runtime.clock import wait_for
@@ -16,20 +18,28 @@ from batchline.runtime.reporting import reporting
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.worker import Worker
 from batchline.runtime.worker_numbers import WorkerNumbers
-from batchline.stores import Store, open_store
+from batchline.stores import Store
 
 BETWEEN_LOOKS_S = 0.5
 
 
 def work(
+    context: typer.Context,
     path: Annotated[
         Path | None, typer.Argument(metavar="PIPELINE", help="A file of TOML that describes the pipeline.")
     ] = None,
     store: Annotated[
-        str | None, typer.Option("--store", help="The address of the store; all of these in place of a file.")
+        str | None,
+        typer.Option(
+            "--store",
+            help="The address of the store; all of these in place of a file.",
+            metavar="URL",
+            envvar="BATCHLINE_STORE",
+        ),
     ] = None,
     topic: Annotated[
-        str | None, typer.Option("--topic", help="The topic of the parcels.", show_default="parcels")
+        str | None,
+        typer.Option("--topic", help="The topic of the parcels.", show_default="parcels", autocompletion=topic_names),
     ] = None,
     sink: Annotated[str | None, typer.Option("--sink", help="The address of the sink.", show_default="stdout:")] = None,
     capacity: Annotated[
@@ -37,7 +47,12 @@ def work(
     ] = None,
     cost: Annotated[
         str | None,
-        typer.Option("--cost", help="What of it counts: parcel, measurement, byte, field:NAME.", show_default="parcel"),
+        typer.Option(
+            "--cost",
+            help="What of it counts: parcel, measurement, byte, field:NAME.",
+            show_default="parcel",
+            autocompletion=words("parcel", "measurement", "byte", "field:"),
+        ),
     ] = None,
     shared: Annotated[
         str | None, typer.Option("--shared", help="Where workers that share the capacity keep their leases.")
@@ -47,6 +62,7 @@ def work(
     ] = None,
     until_empty: Annotated[bool, typer.Option("--until-empty", help="End when nothing is left on the topic.")] = False,
     changes: Changes = None,
+    wait: Wait = DEFAULT_WAIT,
     json: Json = False,
 ) -> None:
     """Deliver the parcels of a topic to a sink, within the capacity, until Ctrl-C.
@@ -60,9 +76,13 @@ def work(
       batchline work --store postgresql://db/fleet --sink https://api.example/v1/batches --capacity 50
       batchline work --store sqlite:///fleet.db --sink files:arrived --until-empty --json
     """
-    given = {"store": store, "topic": topic, "sink": sink, "capacity": capacity, "cost": cost, "shared": shared}
-    pipeline = _asked(path, changes or [], {name: value for name, value in given.items() if value is not None})
-    with open_store(pipeline.publish.store) as opened, screen.live("looking for parcels") as say:
+    values = {"store": store, "topic": topic, "sink": sink, "capacity": capacity, "cost": cost, "shared": shared}
+    given = {name: value for name, value in values.items() if value is not None}
+    if path is not None:
+        # What a configuration says in general, a pipeline's file says of itself.
+        given = {name: value for name, value in given.items() if _is_on_command_line(context, name)}
+    pipeline = _asked(path, changes or [], given)
+    with open_patiently(pipeline.publish.store, wait) as opened, screen.live("looking for parcels") as say:
         try:
             worker = asyncio.run(_work(pipeline, opened, name, until_empty, say))
         except SinkClosed:
@@ -70,6 +90,11 @@ def work(
             screen.forget_output()
             return
     _show(worker, json)
+
+
+def _is_on_command_line(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _asked(path: Path | None, changes: list[str], given: dict[str, Any]) -> Pipeline:

@@ -1,7 +1,7 @@
 """An estimate: a fanout whose items are counted and have no ids, so that an item acknowledged twice counts twice."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from batchline.core.fanout import State
@@ -43,6 +43,8 @@ class EstimateStatus:
     completed_at: datetime | None
     failed_at: datetime | None
     last_activity_at: datetime
+    #: What it was opened with.
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sealed(self) -> bool:
@@ -60,7 +62,7 @@ class EstimateStatus:
         return self.pending < 0
 
 
-def estimate_status(id: str, kept: Mapping[str, int]) -> EstimateStatus:
+def estimate_status(id: str, kept: Mapping[str, int], labels: Mapping[str, str]) -> EstimateStatus:
     """A fanout's status, from the numbers that are kept of it."""
     total, pending, failed = kept["total"], kept["pending"], kept["failed"]
     return EstimateStatus(
@@ -77,6 +79,7 @@ def estimate_status(id: str, kept: Mapping[str, int]) -> EstimateStatus:
         completed_at=_moment(kept, "completed_us"),
         failed_at=_moment(kept, "failed_us"),
         last_activity_at=moment_of(kept["active_us"]),
+        labels=labels,
     )
 
 

@@ -1,11 +1,12 @@
 """Names that people choose: ids of fanouts, of calls, labels. Kept to the character, in every database."""
 
 import unicodedata
+from collections.abc import Mapping
 from typing import Final
 
 from batchline.errors import InvalidName, shown
 
-__all__ = ["LONGEST_NAME", "LONGEST_REASON", "check_name", "reason_text"]
+__all__ = ["LONGEST_NAME", "LONGEST_REASON", "check_labels", "check_name", "reason_text"]
 
 LONGEST_NAME: Final = 255
 LONGEST_REASON: Final = 1000
@@ -24,6 +25,16 @@ def check_name(what: str, name: object) -> str:
         if unicodedata.category(character) in ("Cc", "Cs"):
             raise InvalidName(f"{what} must have no control characters, got {character!r} at {place} of {name[:40]!r}")
     return name
+
+
+def check_labels(labels: object) -> dict[str, str]:
+    """Labels, by their names, if every store can keep them."""
+    if not isinstance(labels, Mapping):
+        raise InvalidName(f"labels must map names to values, got {shown(labels)}")
+    for name, value in labels.items():
+        check_name("the name of a label", name)
+        check_name(f"the value of the label {name!r}", value)
+    return dict(sorted(labels.items()))
 
 
 def reason_text(reason: object) -> str:

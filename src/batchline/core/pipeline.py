@@ -53,6 +53,11 @@ class Source:
     map: str = ""
     #: Of MQTT and HTTP: what the files are called that land.
     series: str = ""
+    #: Of MQTT: by what the broker knows us again, and how long a message waits for others to land with.
+    client_id: str = ""
+    linger: timedelta = timedelta(milliseconds=200)
+    #: Of HTTP: whether others than this machine may send, which is anybody then.
+    insecure: bool = False
     #: Of Kafka: further fields of a record's JSON, as in SQL; whose time a record's is; and options of Spark's source.
     others: str = "value double"
     times: str = "append"
@@ -61,7 +66,12 @@ class Source:
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, KINDS, InvalidRules)
         _check_text("address", self.address)
-        check_span("skew", self.skew, 0)
+        for name in ("skew", "linger"):
+            check_span(name, getattr(self, name), 0)
+        if not isinstance(self.insecure, bool):
+            raise InvalidRules(f"insecure must be true or false, got {shown(self.insecure)}")
+        if not isinstance(self.client_id, str):
+            raise InvalidRules(f"client_id must be a text, got {shown(self.client_id)}")
         if self.clock:
             check_choice("clock", self.clock, CLOCKS, InvalidRules)
         else:

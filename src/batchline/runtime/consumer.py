@@ -19,9 +19,19 @@ from batchline.core.moment import check_span
 from batchline.core.name import check_name, reason_text
 from batchline.core.retry import RetryRules
 from batchline.core.topic import span_ms
-from batchline.errors import Degraded, InvalidCount, StoreError, shown
+from batchline.errors import (
+    Degraded,
+    InvalidCount,
+    InvalidInput,
+    Overloaded,
+    ServiceUnavailable,
+    StoreError,
+    shown,
+)
 from batchline.runtime.callbacks import call_in
 from batchline.runtime.clock import wait_for
+from batchline.runtime.intake import Intake, Pushing
+from batchline.runtime.polling import Finish, Polling
 from batchline.runtime.services import Services, Wait
 from batchline.runtime.timeline import Timeline
 
@@ -29,13 +39,11 @@ __all__ = ["Consumer"]
 
 Answer = Later | None
 Handler = Callable[[LeasedMessage], Answer | Awaitable[Answer]]
-#: Tells the store that messages are done, by the leases that they have by now.
-Finish = Callable[[Sequence[tuple[LeasedMessage, Lease]]], Sequence[Outcome]]
+#: What passes: the call is repeated.
+AWAY: Final = (StoreError, Degraded, ServiceUnavailable, Overloaded)
 #: How often an idle consumer looks for messages that were due as they were created.
 LOOK_EVERY: Final = timedelta(milliseconds=15)
 BEAT_EVERY: Final = timedelta(seconds=5)
-#: How long it waits before it asks a store again that did not answer.
-PAUSE_S: Final = 1.0
 MOST_AT_ONCE: Final = 10_000
 #: Why what was not finished in time is given back.
 STOPPED: Final = "the consumer was stopped"
@@ -59,7 +67,7 @@ class Consumer:
 
     def __init__(
         self,
-        timeline: Timeline,
+        timeline: Timeline | Pushing,
         topic: str,
         handler: Handler,
         *,
@@ -78,7 +86,8 @@ class Consumer:
 
         `drain` is how long handlers may go on after `stop`; what they have not finished then is given back. When there
         is nothing to do it looks as often as `look_every` for messages that are due as they are created; those that it
-        knows of it takes at their moment. `finish` is called in place of the timeline's `done`.
+        knows of it takes at their moment. `finish` is called in place of the timeline's `done`. In place of a timeline
+        it takes a client: then the service pushes messages to it, and nobody looks.
         """
         _check_concurrency(concurrency)
         check_span("drain", drain, 0)
@@ -86,18 +95,22 @@ class Consumer:
         self.consumer = check_name("the consumer", consumer or f"{socket.gethostname()}-{os.getpid()}")
         #: How many messages ended in which way: done, released, lost.
         self.outcomes: Counter[str] = Counter()
-        self._timeline, self._topic, self._handler = timeline, topic, handler
-        self._lease_for = timeline.topic(topic).lease if lease is None else lease
-        self._lease_ms = timeline.topic(topic).lease_ms(lease)
-        self._concurrency = concurrency
+        self._handler, self._concurrency = handler, concurrency
+        self._intake: Intake
+        if isinstance(timeline, Timeline):
+            self._intake = Polling(
+                timeline, topic, self.consumer, lease=lease, look_every=look_every, services=services, finish=finish
+            )
+        else:
+            _check_pushing(timeline, finish)
+            self._intake = timeline.subscription(topic, self.consumer, prefetch=concurrency, duration=lease)
         self._retry = retry or RetryRules()
         self._drain_ms = span_ms(drain)
-        self._look_s = look_every.total_seconds()
         self._services = services
-        self._tell_done = finish or _done_on(timeline)
         self._wait, self._chance = wait, chance
         self._running: list[Running] = []
         self._wake = asyncio.Event()
+        self._intake.on_arrival(self._wake.set)
         self._stopping = False
         self._beat_at_ms = self._beaten_ms = 0
         self._done_since_beat = 0
@@ -122,6 +135,7 @@ class Consumer:
         try:
             await self._consume()
         finally:
+            self._intake.abort()
             self._threads.shutdown(wait=False, cancel_futures=True)
             if self._services and services:
                 self._services.stop()
@@ -132,9 +146,11 @@ class Consumer:
             await self._rest(rest_s)
         while not self._stopping:
             await self._rest(await self._patiently(self.turn))
-        stop_at_ms = self._timeline.now_ms() + self._drain_ms
-        while self._running and self._timeline.now_ms() < stop_at_ms:
-            left_s = (stop_at_ms - self._timeline.now_ms()) / 1_000
+        with suppress(*AWAY):
+            await self._intake.enough()
+        stop_at_ms = self._intake.now_ms() + self._drain_ms
+        while self._running and self._intake.now_ms() < stop_at_ms:
+            left_s = (stop_at_ms - self._intake.now_ms()) / 1_000
             await self._rest(min(await self._patiently(self.turn), left_s))
         await self._leave()
 
@@ -148,7 +164,7 @@ class Consumer:
             return 0.0
         if self._stopping or len(self._running) >= self._concurrency:
             return self._until_upkeep()
-        return min(await self._until_due(), self._until_upkeep())
+        return min(await self._intake.until_due(), self._until_upkeep())
 
     # --- the steps of a turn ---
 
@@ -166,10 +182,10 @@ class Consumer:
                 back.setdefault(later, []).append(one)
         if done:
             finished = [(one.message, one.lease) for one in done]
-            self._told(done, await asyncio.to_thread(self._tell_done, finished))
+            self._told(done, await self._intake.done(finished))
         for (at_ms, reason), some in back.items():
             leases = [one.lease for one in some]
-            self._told(some, await asyncio.to_thread(self._timeline.release, leases, at_ms, reason=reason))
+            self._told(some, await self._intake.release(leases, at_ms, reason))
 
     def _told(self, some: Sequence[Running], outcomes: Sequence[Outcome]) -> None:
         """The store knows of these: should it not answer for others, the next turn tells it of those alone."""
@@ -179,7 +195,7 @@ class Consumer:
 
     def _later(self, one: Running) -> tuple[int, str] | None:
         """When a message is to come again, and why; None if it is done."""
-        now_ms = self._timeline.now_ms()
+        now_ms = self._intake.now_ms()
         error: BaseException | None = asyncio.CancelledError() if one.task.cancelled() else one.task.exception()
         if error is not None:
             pause_ms = self._retry.pause_ms(one.message.attempts, self._chance())
@@ -188,12 +204,11 @@ class Consumer:
         return None if answer is None else (now_ms + span_ms(answer.after), reason_text(answer.reason))
 
     async def _extend(self) -> None:
-        soon_ms = self._timeline.now_ms() + self._lease_ms // 2
+        soon_ms = self._intake.now_ms() + self._intake.lease_ms // 2
         ending = [one for one in self._running if one.lease.until_ms <= soon_ms and not one.task.done()]
         if not ending:
             return
-        leases = [one.lease for one in ending]
-        outcomes = await asyncio.to_thread(self._timeline.extend, leases, self._lease_for)
+        outcomes = await self._intake.extend([one.lease for one in ending])
         for one, outcome in zip(ending, outcomes, strict=True):
             if outcome.lease is not None:
                 one.lease = outcome.lease
@@ -204,14 +219,15 @@ class Consumer:
                 self.outcomes["lost"] += 1
 
     async def _beat(self) -> None:
-        now_ms = self._timeline.now_ms()
+        now_ms = self._intake.now_ms()
         if now_ms < self._beat_at_ms:
             return
         span_s = max(now_ms - self._beaten_ms, 1) / 1_000
         speed = self._done_since_beat / span_s if self._beaten_ms else 0.0
-        await asyncio.to_thread(
-            self._timeline.heartbeat, self._topic, self.consumer, clock_ms=now_ms, messages_per_second=speed
-        )
+        await self._intake.beat(speed)
+        self._beaten(now_ms)
+
+    def _beaten(self, now_ms: int) -> None:
         self._beaten_ms, self._done_since_beat = now_ms, 0
         self._beat_at_ms = now_ms + span_ms(BEAT_EVERY)
 
@@ -219,18 +235,14 @@ class Consumer:
         free = self._concurrency - len(self._running)
         if free <= 0:  # it may have had more in hand before it was started again
             return 0
-        lease = self._timeline.lease
-        found = await asyncio.to_thread(lease, self._topic, self.consumer, limit=free, duration=self._lease_for)
+        found = await self._intake.take(free)
         self._start(found)
         return len(found)
 
     async def _resume(self) -> float:
-        """Go on with what it had leased before it was started again; by a clock that is right, as far as is known."""
-        if self._services is not None:
-            await asyncio.to_thread(self._services.compare_clocks)
-        await self._beat()
-        held = await asyncio.to_thread(self._timeline.my_leases, self.consumer, topic=self._topic)
-        self._start(held)
+        """Go on with what it had leased before it was started again."""
+        self._start(await self._intake.resume())
+        self._beaten(self._intake.now_ms())
         return 0.0
 
     def _start(self, messages: Iterable[LeasedMessage]) -> None:
@@ -251,24 +263,17 @@ class Consumer:
             one.task.cancel()
         leases = [one.lease for one in self._running]
         self._running = []
-        with suppress(StoreError, Degraded):
+        with suppress(*AWAY):
             if leases:
-                self._note(await asyncio.to_thread(self._timeline.release, leases, reason=STOPPED))
-            await asyncio.to_thread(self._timeline.unsubscribe, self._topic, self.consumer)
+                self._note(await self._intake.release(leases, None, STOPPED))
+            await self._intake.leave()
 
     # --- rests ---
 
-    async def _until_due(self) -> float:
-        """How long until the next message is due, or until it is time to look for new ones."""
-        next_ms = await asyncio.to_thread(self._timeline.next_due, self._topic, self.consumer)
-        if next_ms is None:
-            return self._look_s
-        return min(max(next_ms - self._timeline.now_ms(), 0) / 1_000, self._look_s)
-
     def _until_upkeep(self) -> float:
         """How long until leases are to be extended, or it is to be seen."""
-        ends = (one.lease.until_ms - self._lease_ms // 2 for one in self._running)
-        return max(min([self._beat_at_ms, *ends]) - self._timeline.now_ms(), 1) / 1_000
+        ends = (one.lease.until_ms - self._intake.lease_ms // 2 for one in self._running)
+        return max(min([self._beat_at_ms, *ends]) - self._intake.now_ms(), 1) / 1_000
 
     async def _rest(self, seconds: float) -> None:
         await self._wait(self._wake, seconds)
@@ -278,16 +283,19 @@ class Consumer:
         """Do a step that says how long it may rest; a pause, if the store does not answer or the clock is off."""
         try:
             return await step()
-        except (StoreError, Degraded):
-            return PAUSE_S
+        except AWAY:
+            return self._intake.pause_s()
 
     def _note(self, outcomes: Sequence[Outcome]) -> None:
         self.outcomes.update(outcome.outcome for outcome in outcomes)
         self._done_since_beat += sum(outcome.outcome == "done" for outcome in outcomes)
 
 
-def _done_on(timeline: Timeline) -> Finish:
-    return lambda finished: timeline.done([lease for _, lease in finished])
+def _check_pushing(client: object, finish: object) -> None:
+    if not isinstance(client, Pushing):
+        raise InvalidInput(f"a consumer takes a Timeline or a Client, got {shown(client)}")
+    if finish is not None:
+        raise InvalidInput("finish is for a consumer on a Timeline: over the network messages are done as usual")
 
 
 def _check_concurrency(concurrency: object) -> None:

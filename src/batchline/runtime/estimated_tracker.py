@@ -1,14 +1,14 @@
 """The tracker for those who accept an estimate: the calls of the exact one, on counters in Redis."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Final
 
 from batchline.core.estimate import EstimateOutcome, EstimateStatus
 from batchline.core.item_group import MOST_ITEMS
 from batchline.core.moment import check_span, span_us
-from batchline.core.name import check_name
+from batchline.core.name import check_labels, check_name
 from batchline.errors import InvalidCount
 from batchline.runtime.clock import now_us
 from batchline.stores.redis.estimates import EstimateStore
@@ -23,7 +23,7 @@ MOST_TOLERATED: Final = 2**53
 class EstimatedTracker:
     """Counts what came out of one event, and what of it is done; see `docs/explanation/estimates.md`.
 
-    `open`, `seal` and `status` can be repeated after a lost answer. `add`, `ack` and `fail` count again.
+    `open`, `seal`, `status` and `forget` can be repeated after a lost answer. `add`, `ack` and `fail` count again.
     """
 
     def __init__(self, store: EstimateStore, *, ttl: timedelta = WEEK, clock: Callable[[], int] = now_us) -> None:
@@ -32,12 +32,20 @@ class EstimatedTracker:
         self._ttl = ttl
         self._now_us = clock
 
-    def open(self, id: str | None = None, *, tolerate: int | None = 0, ttl: timedelta | None = None) -> EstimateStatus:
+    def open(
+        self,
+        id: str | None = None,
+        *,
+        tolerate: int | None = 0,
+        ttl: timedelta | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> EstimateStatus:
         """Begin a fanout, or find it as it is if one of this id is there; without an id it gets one of its own."""
         fanout = secrets.token_hex(16) if id is None else check_name("the id of a fanout", id)
         if tolerate is not None:
             _check_count("tolerate", tolerate, 0, MOST_TOLERATED)
-        return self._store.open(fanout, _ms(self._ttl if ttl is None else ttl), tolerate, self._now_us())
+        kept = check_labels({} if labels is None else labels)
+        return self._store.open(fanout, _ms(self._ttl if ttl is None else ttl), tolerate, self._now_us(), kept)
 
     def add(self, fanout: str, count: int) -> int:
         """Count so many items more, and answer the new total; FanoutSealed if there can be no more."""
@@ -61,6 +69,10 @@ class EstimatedTracker:
     def status(self, fanout: str) -> EstimateStatus:
         """What is known of a fanout. Looking is no activity: it is not kept any longer for it."""
         return self._store.status(_checked(fanout), self._now_us())
+
+    def forget(self, fanout: str) -> bool:
+        """Let a fanout be gone, whatever its state; tells whether it was there."""
+        return self._store.forget(_checked(fanout), self._now_us())
 
 
 def _checked(fanout: object) -> str:

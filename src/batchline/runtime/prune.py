@@ -21,16 +21,27 @@ AT_ONCE: Final = 500
 class Prune:
     """Any number of processes may run it on one store."""
 
-    def __init__(self, store: Store, *, keep: timedelta = timedelta(0), clock: Callable[[], int] = now_us):
-        """Ids of messages that are done are kept for so long: until then, creating them again changes nothing."""
+    def __init__(
+        self,
+        store: Store,
+        *,
+        keep: timedelta = timedelta(0),
+        only: str | None = None,
+        clock: Callable[[], int] = now_us,
+    ):
+        """Ids of messages that are done are kept for so long: until then, creating them again changes nothing.
+
+        It takes on all topics, or `only` the one of this name.
+        """
         check_span("keep", keep, 0)
         self._store = store
         self._keep_ms = span_ms(keep)
+        self._only = only
         self._now_us = clock
 
     def run_once(self) -> bool:
         """One step on each topic; tells whether there is more to do."""
-        topics = self._store.read(lambda rows: rows.topics())
+        topics = [one for one in self._store.read(lambda rows: rows.topics()) if self._only in (None, one.name)]
         steps = [self._step(topic, self._now_us() // 1_000) for topic in topics]
         return any(steps)
 

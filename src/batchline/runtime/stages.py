@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from batchline.core.counter import even_edges, rates
+from batchline.core.topic import span_ms
 from batchline.runtime.facts import Facts
-from batchline.runtime.recent_reports import Report, counts_of, latest
+from batchline.runtime.recent_reports import SILENT_AFTER, Report, counts_of, latest
 
 __all__ = ["STRETCH_MS", "Rejection", "Stage", "rejections", "stages"]
 
@@ -46,7 +47,7 @@ class _Desk:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self.edges = even_edges(facts.now_ms, STRETCH_MS, STRETCHES)
+        self.edges = even_edges(_told_until_ms(facts), STRETCH_MS, STRETCHES)
         last = latest(facts.reports)
         self.live = [one for one in last if one.is_live(facts.now_ms)]
         self.kinds = {one.kind for one in last}
@@ -66,6 +67,12 @@ class _Desk:
         """A gauge of all live processes of a kind together; None if there is none."""
         found = [one.number(path) for one in self.live if one.kind == kind for path in paths]
         return int(sum(found)) if found else None
+
+
+def _told_until_ms(facts: Facts) -> int:
+    """Up to when it is known what was counted: the last report, unless nobody reports any more."""
+    newest_ms = max((one.at_ms for one in facts.reports), default=0)
+    return newest_ms if 0 <= facts.now_ms - newest_ms <= span_ms(SILENT_AFTER) else facts.now_ms
 
 
 def stages(facts: Facts) -> list[Stage]:

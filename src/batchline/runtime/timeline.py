@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any, Final, NamedTuple, TypeVar
 
 from batchline.core.attendance import BrokerHealth, Subscription
-from batchline.core.future_load import Counts, Load, Range
+from batchline.core.future_load import Counts, Load
 from batchline.core.message import (
     LATEST_MS,
     AnyLease,
@@ -24,12 +24,24 @@ from batchline.core.message import (
     check_leases,
     check_messages,
     made_id,
-    made_place,
 )
 from batchline.core.moment import check_span
 from batchline.core.name import check_name, reason_text
+from batchline.core.timeline_checks import (
+    LONGEST_PAGE,
+    MOST_BINS,
+    MOST_LEASED,
+    MOST_VERSIONS,
+    check_after,
+    check_buckets,
+    check_call_number,
+    check_many,
+    check_number,
+    check_range,
+    check_speed,
+)
 from batchline.core.topic import Topic, span_ms
-from batchline.errors import Degraded, InvalidCount, InvalidInput, StoreUnavailable, shown
+from batchline.errors import CallTaken, Degraded, InvalidInput, StoreUnavailable
 from batchline.runtime.clock import now_us
 from batchline.stores.attending import attend_broker, attend_consumer
 from batchline.stores.counting import count_messages, future_load
@@ -64,10 +76,6 @@ T = TypeVar("T")
 #: Messages that one transaction takes on: a larger call is several, each of them whole.
 MESSAGES_AT_ONCE: Final = 5_000
 BYTES_AT_ONCE: Final = 8 << 20
-MOST_LEASED: Final = 10_000
-MOST_VERSIONS: Final = (1 << 31) - 1
-LONGEST_PAGE: Final = 10_000
-MOST_BINS: Final = 10_000
 #: How long after its last heartbeat a consumer, or a broker, counts as there.
 LIVE_FOR: Final = timedelta(seconds=30)
 MAX_DRIFT: Final = timedelta(seconds=1)
@@ -142,25 +150,36 @@ class Timeline:
 
     # --- producers ---
 
-    def create(self, topic: str, messages: Iterable[NewMessage | bytes], *, producer_group: str) -> list[Outcome]:
+    def create(
+        self,
+        topic: str,
+        messages: Iterable[NewMessage | bytes],
+        *,
+        producer_group: str,
+        call_number: int | None = None,
+    ) -> list[Outcome]:
         """Put messages on the line; when it returns they are stored. The outcomes are in the messages' order.
 
         A message that is there already, with the same owner and body, `exists`: so a call can be repeated, if its
-        messages have ids of your own, or those that an earlier call answered.
+        messages have ids of your own, or those that an earlier call answered. Or it has a `call_number` that nobody
+        else uses, as `fresh_number` makes them: repeated with the same one it creates nothing twice.
         """
         check_name("the name of a topic", topic)
         check_name("the producer group", producer_group)
         moment_us = self._now_us()
         checked = check_messages(messages, moment_us // 1_000)
         self.check_clock()
+        cuts = list(_cuts([len(body) for body in checked.bodies]))
+        if call_number is not None:
+            check_call_number(call_number, len(cuts))
         outcomes: list[Outcome] = []
-        for begin, end in _cuts([len(body) for body in checked.bodies]):
-            outcomes += self._create(Creation(topic, producer_group, checked.part(begin, end), moment_us))
+        for begin, end in cuts:
+            outcomes += self._create(Creation(topic, producer_group, checked.part(begin, end), moment_us), call_number)
         return outcomes
 
-    def _create(self, creation: Creation) -> list[Outcome]:
+    def _create(self, creation: Creation, call_number: int | None) -> list[Outcome]:
         for _ in range(TRIES):
-            first = fresh_number(creation.now_ms, 2 * len(creation.messages.ids))
+            first = call_number or fresh_number(creation.now_ms, 2 * len(creation.messages.ids))
 
             def create(rows: Rows, first: int = first) -> tuple[list[Outcome], int]:
                 topic, owner = live_topic(rows, creation.topic), self._owner(rows, creation.producer_group)
@@ -168,7 +187,9 @@ class Timeline:
 
             try:
                 outcomes, self._owners[creation.producer_group] = self._store.transact(create)
-            except NumbersTaken:
+            except NumbersTaken as error:
+                if call_number is not None:
+                    raise CallTaken(f"the call number {call_number} is taken by another call: take another") from error
                 continue
             return outcomes
         raise StoreUnavailable(f"no free numbers were found in {TRIES} tries")
@@ -187,7 +208,7 @@ class Timeline:
     def cancel(self, topic: str, ids: Iterable[str], *, producer_group: str) -> list[Outcome]:
         """Take messages of yours off the line; not while somebody has leased them."""
         owner = self._check_owner(topic, producer_group)
-        checked = [check_id(id) for id in _not_text(ids, "ids")]
+        checked = [check_id(id) for id in check_many(ids, "ids")]
         self.check_clock()
 
         def cancel(rows: Rows, when: When, part: Sequence[str]) -> list[Outcome]:
@@ -220,8 +241,8 @@ class Timeline:
     def my_messages(self, producer_group: str, *, after: str | None = None, limit: int = 100) -> MessagePage:
         """The messages of a producer group, oldest first, in pages: `after` is the `next` of the page before."""
         check_name("the producer group", producer_group)
-        _check_number("limit", limit, LONGEST_PAGE)
-        place, now_ms = _after(after), self.now_ms()
+        check_number("limit", limit, LONGEST_PAGE)
+        place, now_ms = check_after(after), self.now_ms()
         found = self._store.read(lambda rows: owned_messages(rows, producer_group, place, limit, now_ms))
         return MessagePage(
             tuple(message for _, message in found), made_id(*found[-1][0]) if len(found) == limit else None
@@ -244,12 +265,12 @@ class Timeline:
         """
         check_name("the name of a topic", topic)
         check_name("the consumer", consumer)
-        _check_number("limit", limit, MOST_LEASED)
+        check_number("limit", limit, MOST_LEASED)
         self.check_clock()
 
         def lease(rows: Rows, when: When) -> list[LeasedMessage]:
             found, now_ms = live_topic(rows, topic), when.now_ms
-            share = self._share(found, consumer, now_ms) if buckets is None else _check_buckets(buckets, found)
+            share = self._share(found, consumer, now_ms) if buckets is None else check_buckets(buckets, found.buckets)
             until_ms = now_ms + found.lease_ms(duration)
             if not share:
                 return []
@@ -267,7 +288,7 @@ class Timeline:
         check_name("the name of a topic", topic)
         check_name("the consumer", consumer)
         check_id(id)
-        _check_number("version", version, MOST_VERSIONS)
+        check_number("version", version, MOST_VERSIONS)
         self.check_clock()
 
         def lease(rows: Rows, when: When) -> LeasedMessage | None:
@@ -337,7 +358,7 @@ class Timeline:
         check_name("the name of a topic", topic)
         check_name("the consumer", consumer)
         check_span("within", within, 0)
-        _check_number("limit", limit, LONGEST_PAGE)
+        check_number("limit", limit, LONGEST_PAGE)
         now_ms = self.now_ms()
 
         def look(rows: Rows) -> list[Upcoming]:
@@ -348,15 +369,16 @@ class Timeline:
 
         return self._store.read(look)
 
-    def next_due(self, topic: str, consumer: str) -> int | None:
-        """When the next message in a consumer's buckets is, or was, due, in milliseconds; None if there is none."""
+    def next_due(self, topic: str, consumer: str | None = None) -> int | None:
+        """When the next message in a consumer's buckets, or in all, is or was due, in milliseconds; None for none."""
         check_name("the name of a topic", topic)
-        check_name("the consumer", consumer)
+        if consumer is not None:
+            check_name("the consumer", consumer)
         now_ms = self.now_ms()
 
         def look(rows: Rows) -> int | None:
             found = live_topic(rows, topic)
-            share = self._share(found, consumer, now_ms)
+            share = range(found.buckets) if consumer is None else self._share(found, consumer, now_ms)
             return next_due_ms(rows, stretch_of(found, share, LATEST_MS), found) if share else None
 
         return self._store.read(look)
@@ -365,16 +387,16 @@ class Timeline:
 
     def count(self, topic: str, from_: datetime | int = 0, to: datetime | int = LATEST_MS) -> Counts:
         """Messages by state whose moments are in a range, from a moment on and up to before another."""
-        span, now_ms = _range(from_, to), self.now_ms()
+        span, now_ms = check_range(from_, to), self.now_ms()
         check_name("the name of a topic", topic)
         return self._store.read(lambda rows: count_messages(rows, known_topic(rows, topic), span, now_ms))
 
     def load(self, topic: str, *, from_: datetime | int | None = None, to: datetime | int, bins: int = 60) -> Load:
         """How many messages wait over a range of the future, and where they are more than the consumers can take."""
         check_name("the name of a topic", topic)
-        _check_number("bins", bins, MOST_BINS)
+        check_number("bins", bins, MOST_BINS)
         now_ms = self.now_ms()
-        span = _range(now_ms if from_ is None else from_, to)
+        span = check_range(now_ms if from_ is None else from_, to)
         if span.is_empty():
             raise InvalidInput(f"load takes a range of the future, got one from {span.begin_ms} to {span.end_ms} ms")
         since_ms = now_ms - self._live_for_ms
@@ -392,7 +414,7 @@ class Timeline:
         """Say that a consumer is there, what its clock shows, and how fast it has been; answers its share."""
         check_name("the name of a topic", topic)
         check_name("the consumer", consumer)
-        _check_speed(messages_per_second)
+        check_speed(messages_per_second)
         self.check_clock()
         now_ms = self.now_ms()
         drift_ms = 0 if clock_ms is None else check_at("the clock of a consumer", clock_ms) - now_ms
@@ -404,6 +426,22 @@ class Timeline:
         buckets, consumers = self._store.transact(attend)
         self._shares[topic, consumer] = (buckets, now_ms)
         return Subscription(topic, consumer, buckets, consumers, timedelta(milliseconds=drift_ms))
+
+    def attend(self, topic: str, consumers: Iterable[ConsumerRow]) -> None:
+        """Say of several consumers that they are there, for who leases for them: they are offered all buckets."""
+        check_name("the name of a topic", topic)
+        seen = list(consumers)
+        for row in seen:
+            check_name("the consumer", row.consumer)
+            check_speed(row.messages_per_second)
+        self.check_clock()
+
+        def note(rows: Rows) -> None:
+            number = live_topic(rows, topic).number
+            for row in seen:
+                rows.write_consumer(number, row)
+
+        self._store.transact(note)
 
     def unsubscribe(self, topic: str, consumer: str) -> None:
         """Leave a topic: the others share its buckets from their next heartbeat on."""
@@ -499,39 +537,3 @@ def _cuts(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
         size += length
     if begin < len(sizes):
         yield begin, len(sizes)
-
-
-def _not_text(values: Iterable[T], what: str) -> Iterable[T]:
-    if isinstance(values, str):
-        raise InvalidInput(f"expected a list of {what}, got the text {values[:300]!r}")
-    return values
-
-
-def _range(from_: datetime | int, to: datetime | int) -> Range:
-    return Range(check_at("the beginning of a range", from_), check_at("the end of a range", to))
-
-
-def _check_buckets(buckets: object, topic: Topic) -> range:
-    if not isinstance(buckets, range) or buckets.step != 1 or not 0 <= buckets.start <= buckets.stop <= topic.buckets:
-        raise InvalidInput(f"buckets must be a range within {topic.buckets} buckets, got {shown(buckets)}")
-    return buckets
-
-
-def _check_number(name: str, number: object, most: int) -> None:
-    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= most:
-        raise InvalidCount(f"{name} must be a whole number from 1 to {most:,}, got {shown(number)}")
-
-
-def _check_speed(speed: object) -> None:
-    if not isinstance(speed, int | float) or isinstance(speed, bool) or not 0 <= speed < float("inf"):
-        raise InvalidCount(f"messages_per_second must be a number, 0 or above, got {shown(speed)}")
-
-
-def _after(cursor: object) -> tuple[int, int]:
-    """The place that the `next` of a page names."""
-    if cursor is None:
-        return (0, -1)
-    place = made_place(cursor) if isinstance(cursor, str) else None
-    if place is None:
-        raise InvalidInput(f"after must be the next of the page before, got {shown(cursor)}")
-    return place

@@ -10,11 +10,20 @@ from typing import Final
 from batchline.core.ack import AckOutcome, Asked, Item, SealOutcome, collect_items
 from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.fanout import STATES, Ending, FailedItem, FanoutPage, FanoutStatus, NewFanout, State
-from batchline.core.item_group import MOST_ITEMS, SALT_BITS, ItemGroup, item_groups
+from batchline.core.item_group import SALT_BITS, ItemGroup, item_groups
 from batchline.core.moment import AFTER_ALL_US, BEFORE_ALL_US, span_us
-from batchline.core.name import check_name, reason_text
+from batchline.core.name import check_labels, check_name, reason_text
 from batchline.core.on_complete import OnComplete
-from batchline.errors import InvalidCount, InvalidInput, InvalidName, UnknownFanout, check_choice, shown
+from batchline.core.tracker_checks import (
+    check_age,
+    check_count,
+    check_items,
+    check_limit,
+    check_message,
+    check_page,
+    check_tolerate,
+)
+from batchline.errors import InvalidInput, UnknownFanout, check_choice
 from batchline.runtime.clock import now_us
 from batchline.stores.expiring import Looked, clear_fanout, expire_fanout, look_at
 from batchline.stores.listing import cursor_of, failed_items, list_fanouts, pending_items
@@ -26,7 +35,6 @@ __all__ = ["ExpireOutcome", "Tracker"]
 
 #: Groups that one transaction takes on: a larger call is several, each of them whole.
 GROUPS_AT_ONCE: Final = 10_000
-LONGEST_PAGE: Final = 100_000
 
 
 @dataclass(slots=True)
@@ -81,19 +89,19 @@ class Tracker:
             id=check_name("the id of a fanout", id) if id is not None else secrets.token_hex(16),
             salt=secrets.randbits(SALT_BITS),
             parent=None if parent is None else check_name("the id of a parent", parent),
-            tolerate=_check_tolerate(tolerate),
-            labels=_check_labels({} if labels is None else labels),
+            tolerate=check_tolerate(tolerate),
+            labels=check_labels({} if labels is None else labels),
             unsealed_for_us=rules.unsealed_us,
             sealed_for_us=rules.sealed_us,
             tombstone_for_us=rules.tombstone_us,
-            on_complete=_check_message(on_complete),
+            on_complete=check_message(on_complete),
         )
         return self._store.transact(lambda rows: open_fanout(rows, new, self._now_us()))
 
     def add(self, fanout: str, count: int, *, add_id: str | None = None) -> list[ItemGroup]:
         """Add items, and answer their groups, 64 to a group. With an `add_id` used before: the same groups again."""
         check_name("the id of a fanout", fanout)
-        _check_count(count)
+        check_count(count)
         # One of our own, so that repeating it after a lost connection adds nothing twice.
         named = secrets.token_hex(8) if add_id is None else check_name("add_id", add_id)
         added = self._store.transact(lambda rows: add_items(rows, fanout, count, named, self._now_us()))
@@ -128,9 +136,7 @@ class Tracker:
         return self._finish(items, reason_text(reason), call_id)
 
     def _finish(self, items: Iterable[Item] | Mapping[str, int], reason: str | None, call_id: str | None) -> AckOutcome:
-        if isinstance(items, str):
-            raise InvalidInput(f"expected a list of items, got the text {items[:300]!r}")
-        collected = collect_items(items)
+        collected = collect_items(check_items(items))
         asked, call = collected.asked, _call(call_id)
         parts = [self._part(part, reason, call) for part in _parts(asked)]
         endings = dict.fromkeys(ending for part in parts for ending in part.endings)
@@ -161,21 +167,24 @@ class Tracker:
     def pending_items(self, fanout: str, limit: int = 100, *, after: str | None = None) -> list[str]:
         """The ids of pending items, in order; `after` is the last of the page before."""
         check_name("the id of a fanout", fanout)
-        _check_limit(limit)
+        check_limit(limit)
         cursor = cursor_of(fanout, after)
         return self._store.read(lambda rows: pending_items(rows, fanout, limit, cursor))
 
     def failed_items(self, fanout: str, limit: int = 100, *, after: str | None = None) -> list[FailedItem]:
         """The items that failed, with their reasons, in order; `after` is the id of the last of the page before."""
         check_name("the id of a fanout", fanout)
-        _check_limit(limit)
+        check_limit(limit)
         cursor = cursor_of(fanout, after)
         return self._store.read(lambda rows: failed_items(rows, fanout, limit, cursor))
 
-    def expire(self, fanout: str) -> ExpireOutcome:
-        """Give a fanout up now, whatever its activity; a late ack is answered `expired`."""
+    def expire(self, fanout: str, *, call_id: str | None = None) -> ExpireOutcome:
+        """Give a fanout up now, whatever its activity; a late ack is answered `expired`.
+
+        Who repeats a call after a lost answer with the same `call_id` gets the same answer.
+        """
         check_name("the id of a fanout", fanout)
-        outcome, call = ExpireOutcome(), _call(None)
+        outcome, call = ExpireOutcome(), _call(call_id)
         looked = self._store.transact(lambda rows: expire_fanout(rows, fanout, self._now_us(), call))
         outcome.take(looked)
         outcome.more = looked.to_clear
@@ -186,7 +195,7 @@ class Tracker:
 
         Of the items of an expired fanout, a bounded number goes in each step.
         """
-        _check_limit(limit)
+        check_limit(limit)
         moment_us = self._now_us()
         numbers = self._store.read(lambda rows: rows.due_fanouts(moment_us, limit))
         outcome = ExpireOutcome(more=len(numbers) == limit)
@@ -225,19 +234,17 @@ class Tracker:
             check_choice("state", state, STATES, InvalidInput)
         if parent is not None:
             check_name("the id of a parent", parent)
-        _check_limit(limit)
-        wanted = tuple(_check_labels({} if labels is None else labels).items())
-        listing = Listing(_check_page(after), limit, state, wanted, self._before_us(older_than))
+        check_limit(limit)
+        wanted = tuple(check_labels({} if labels is None else labels).items())
+        listing = Listing(check_page(after), limit, state, wanted, self._before_us(older_than))
         if newest:
-            listing = replace(listing, after=0, before=after, newest=True)
+            listing = replace(listing, after=0, before=after or None, newest=True)
         return self._store.read(lambda rows: list_fanouts(rows, listing, parent))
 
     def _before_us(self, older_than: timedelta | None) -> int | None:
         if older_than is None:
             return None
-        if not isinstance(older_than, timedelta):
-            raise InvalidInput(f"older_than must be a timedelta, got {shown(older_than)} ({type(older_than).__name__})")
-        return max(BEFORE_ALL_US, min(self._now_us() - span_us(older_than), AFTER_ALL_US))
+        return max(BEFORE_ALL_US, min(self._now_us() - span_us(check_age(older_than)), AFTER_ALL_US))
 
 
 def _call(call_id: str | None) -> str:
@@ -254,48 +261,3 @@ def _parts(asked: list[Asked]) -> Iterator[list[Asked]]:
     """Pieces in the order of slots, so that neighbours are written together."""
     ordered = sorted(asked, key=lambda one: one.slot) if len(asked) > 1 else asked
     return (ordered[first : first + GROUPS_AT_ONCE] for first in range(0, len(ordered), GROUPS_AT_ONCE))
-
-
-def _check_count(count: object) -> None:
-    if not isinstance(count, int) or isinstance(count, bool):
-        raise InvalidCount(f"expected a number of items, got {shown(count)} ({type(count).__name__})")
-    if not 1 <= count <= MOST_ITEMS:
-        raise InvalidCount(f"expected 1 to {MOST_ITEMS:,} items in one call, got {shown(count)}")
-
-
-def _check_page(after: object) -> int:
-    if after is None:
-        return 0
-    if not isinstance(after, int) or isinstance(after, bool) or not 0 <= after <= AFTER_ALL_US:
-        raise InvalidInput(f"after must be the next of the page before, got {shown(after)}")
-    return after
-
-
-def _check_limit(limit: object) -> None:
-    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= LONGEST_PAGE:
-        raise InvalidCount(f"limit must be a whole number from 1 to {LONGEST_PAGE:,}, got {shown(limit)}")
-
-
-def _check_message(message: object) -> str | None:
-    if message is None:
-        return None
-    if not isinstance(message, OnComplete):
-        raise InvalidInput(f"on_complete must be OnComplete(topic, body=…), got {shown(message)}")
-    return message.as_text()
-
-
-def _check_tolerate(tolerate: object) -> int | None:
-    if tolerate is None:
-        return None
-    if not isinstance(tolerate, int) or isinstance(tolerate, bool) or not 0 <= tolerate < 2**63:
-        raise InvalidCount(f"tolerate must be a whole number from 0 on, or None for any number, got {shown(tolerate)}")
-    return tolerate
-
-
-def _check_labels(labels: object) -> dict[str, str]:
-    if not isinstance(labels, Mapping):
-        raise InvalidName(f"labels must map names to values, got {shown(labels)}")
-    for name, value in labels.items():
-        check_name("the name of a label", name)
-        check_name(f"the value of the label {name!r}", value)
-    return dict(sorted(labels.items()))

@@ -46,7 +46,7 @@ from batchline.runtime.sending import Sending
 from batchline.runtime.services import Services, Wait
 from batchline.runtime.timeline import Timeline
 from batchline.sinks.sink import Sink
-from batchline.stores.delivering import Delivery, dead_letter_id, dead_letters_of
+from batchline.stores.delivering import DEAD, Delivery, dead_letter_id, dead_letters_of
 from batchline.stores.store import Store
 
 __all__ = ["Worker"]
@@ -222,9 +222,9 @@ class Worker:
         if again and await self._is_hopeless(message):
             refused, again = {place: f"{self._given_up()}: {why}" for place, why in again.items()} | refused, {}
         reason = reason_text(next(iter(refused.values()), parcel.reason))
-        part = replace(parcel.only(refused), reason=reason)
+        # Parts have ids of their own: by the parcel's, a receiver would take them for what it has answered before.
+        part = replace(parcel.only(refused), id=f"{parcel.id}{DEAD}", reason=reason)
         dead = part if part.count else None
-        # Under an id of its own: by the parcel's, a receiver would take it for what it has answered before.
         rest_id = _next_id(parcel.id, _rests_before(message.id))
         rest = replace(parcel.only(again.keys() - refused.keys()), id=rest_id, reason=reason)
         if not rest.count:

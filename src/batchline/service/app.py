@@ -2,33 +2,36 @@
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Final, cast
+from urllib.parse import unquote
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from batchline.core.token import Token
-from batchline.errors import BatchlineError, Overloaded, Unauthorized, WrongMethod
-from batchline.runtime.tokens import Tokens
+from batchline.errors import BatchlineError, Unauthorized, WrongMethod
 from batchline.service.caller import NOBODY, Caller
-from batchline.service.operation import Answer, Call, Operation
+from batchline.service.observer import Observers, Sighting
+from batchline.service.operation import Answer, Call, Operation, Right, Socket, SocketCall
 from batchline.service.origin import check_origin
 from batchline.service.parts import Parts
-from batchline.service.reading import read_form
-from batchline.service.router import Found, Router
+from batchline.service.reading import query_form, read_form
+from batchline.service.router import Router
 from batchline.wire.problems import PROBLEM_JSON, RETRY_AFTER_S, ProblemForm, problem_of
 
-__all__ = ["GROUP_HEADER", "MOST_UNDER_WAY", "App"]
+__all__ = ["BEARER_PROTOCOL", "GROUP_HEADER", "App"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+#: Percent-encoded, as in an address.
 GROUP_HEADER: Final = "batchline-producer-group"
-#: Requests that are worked on at the same time; those who wait for messages are not counted.
-MOST_UNDER_WAY: Final = 256
+#: A browser cannot set headers on a socket: there the token is one of the subprotocols that it offers.
+BEARER_PROTOCOL: Final = "bearer."
 LOG: Final = logging.getLogger("batchline.service")
 BROKEN: Final = ProblemForm("/problems/InternalError", "Something went wrong here", 500, "it is in the service's log")
 encode: Final = msgspec.json.Encoder().encode
@@ -41,44 +44,55 @@ class App:
         self,
         parts: Parts,
         operations: Iterable[Operation],
-        tokens: Tokens,
+        sockets: Iterable[Socket] = (),
         *,
-        most_under_way: int = MOST_UNDER_WAY,
         any_host: bool = False,
+        observers: Observers | None = None,
     ) -> None:
         """Of `parts` the operations are done; `any_host` is for who is reached under another name than localhost."""
-        self._parts, self._tokens, self._any_host = parts, tokens, any_host
-        self._router = Router(operations)
-        self._most, self.under_way = most_under_way, 0
+        self._parts, self._any_host = parts, any_host
+        self._observers = observers or Observers()
+        self._router, self._sockets = Router(operations), Router(sockets)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        if scope["type"] == "websocket":
+            await self._live(WebSocket(scope, receive, send))
         if scope["type"] != "http":
             return
         request = Request(scope, receive, send)
+        sighting = self._observers.began(request.method)
         try:
-            response = await self._answer(request)
+            response = await self._refused_or_answered(request, sighting)
+            sighting.status = response.status_code
+            await response(scope, receive, send)
         except ClientDisconnect:
             return
-        except BatchlineError as error:
-            response = self._problem(request, error)
-        except Exception:
-            LOG.exception("%s %s", scope["method"], scope["path"])
-            response = _response(BROKEN, 500, PROBLEM_JSON)
-        await response(scope, receive, send)
+        finally:
+            self._observers.ended(sighting)
 
-    async def _answer(self, request: Request) -> Response:
-        found = self._router.find(request.method, request.scope["raw_path"])
-        caller = await self._caller(request, found.operation)
-        check_right(found, caller)
-        if self.under_way >= self._most:
-            raise Overloaded(f"{self.under_way:,} requests are under way: try again in {RETRY_AFTER_S} s")
-        self.under_way += 1
+    async def _refused_or_answered(self, request: Request, sighting: Sighting) -> Response:
         try:
+            return await self._answer(request, sighting)
+        except ClientDisconnect:
+            raise
+        except BatchlineError as error:
+            sighting.problem = type(error).__name__
+            return self._problem(request, error)
+        except Exception:
+            LOG.exception("in %s", sighting.operation)
+            sighting.problem = "InternalError"
+            return _response(BROKEN, 500, PROBLEM_JSON)
+
+    async def _answer(self, request: Request, sighting: Sighting) -> Response:
+        found = self._router.find(request.method, request.scope["raw_path"])
+        sighting.operation = found.operation.name
+        caller = await self._caller(request, found.operation)
+        sighting.token = "" if caller.token is None else caller.token.id
+        check_right(found.operation.right, found.path, caller)
+        with self._parts.under_way.working(urgent=found.operation.urgent):
             call = Call(self._parts, caller, found.path, await read_form(request, found.operation), request)
             return _response(await self._done(found.operation, call), found.operation.status)
-        finally:
-            self.under_way -= 1
 
     async def _done(self, operation: Operation, call: Call[Any]) -> Answer:
         if inspect.iscoroutinefunction(operation.handler):
@@ -92,23 +106,47 @@ class App:
             return NOBODY
         return await self.caller_of(request)
 
-    async def caller_of(self, request: Request) -> Caller:
+    async def _live(self, socket: WebSocket) -> None:
+        """Live as long as a socket; if it is refused, answer why."""
+        try:
+            await self._handle(socket)
+        except WebSocketDisconnect:
+            return
+        except BatchlineError as error:
+            response = self._problem(socket, error)
+        except Exception:
+            LOG.exception("socket %s", socket.scope["path"])
+            response = _response(BROKEN, 500, PROBLEM_JSON)
+        else:
+            return
+        if socket.application_state is WebSocketState.CONNECTING:
+            await socket.send_denial_response(response)
+
+    async def _handle(self, socket: WebSocket) -> None:
+        found = self._sockets.find("GET", socket.scope["raw_path"])
+        caller = await self.caller_of(socket)
+        check_right(found.operation.right, found.path, caller)
+        form = query_form(socket.scope["query_string"], found.operation.form)
+        text = None if caller.token is None else token_text(socket)
+        with self._parts.under_way.attending():
+            await found.operation.handler(SocketCall(self._parts, caller, found.path, form, socket, text))
+
+    async def caller_of(self, connection: HTTPConnection) -> Caller:
         """Who asks; Unauthorized if that cannot be told."""
-        asked = await self._parts.in_thread(self._tokens.any)
-        check_origin(request.headers, any_host=self._any_host or asked)
-        said_group = request.headers.get(GROUP_HEADER)
-        caller = Caller(await self._token(request) if asked else None, said_group)
+        asked = await self._parts.in_thread(self._parts.tokens.any)
+        check_origin(connection.headers, any_host=self._any_host or asked)
+        # A name may have characters that no header holds.
+        said_group = unquote(connection.headers.get(GROUP_HEADER, "")) or None
+        caller = Caller(await self._token(connection) if asked else None, said_group)
         caller.check_said_group()
         return caller
 
-    async def _token(self, request: Request) -> Token:
-        kind, _, text = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer" or not text.strip():
-            raise Unauthorized("expected a token: Authorization: Bearer bl_…")
-        found = self._tokens.remembered(text.strip())
-        return await self._parts.in_thread(self._tokens.check, text.strip()) if found is None else found
+    async def _token(self, connection: HTTPConnection) -> Token:
+        text, tokens = token_text(connection), self._parts.tokens
+        found = tokens.remembered(text)
+        return await self._parts.in_thread(tokens.check, text) if found is None else found
 
-    def _problem(self, request: Request, error: BatchlineError) -> Response:
+    def _problem(self, request: HTTPConnection, error: BatchlineError) -> Response:
         problem = problem_of(error)
         response = _response(problem, problem.status, PROBLEM_JSON)
         if problem.status == 401:
@@ -120,14 +158,25 @@ class App:
         return response
 
 
-def check_right(found: Found, caller: Caller) -> None:
+def token_text(connection: HTTPConnection) -> str:
+    """The text that proves who asks: in a header, or, of a socket, among the subprotocols that it offers."""
+    kind, _, text = connection.headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer" and text.strip():
+        return text.strip()
+    for offered in connection.scope.get("subprotocols", ()):
+        if offered.startswith(BEARER_PROTOCOL):
+            return str(offered.removeprefix(BEARER_PROTOCOL))
+    raise Unauthorized("expected a token: Authorization: Bearer bl_…")
+
+
+def check_right(right: Right, path: Mapping[str, str], caller: Caller) -> None:
     """The caller may do this with what the address names, or is refused."""
-    if found.operation.right == "admin":
+    if right == "admin":
         caller.check_admin()
-    elif found.operation.right != "none":
-        caller.check_right(found.operation.right)
-    if "topic" in found.path:
-        caller.check_topic(found.path["topic"])
+    elif right != "none":
+        caller.check_right(right)
+    if "topic" in path:
+        caller.check_topic(path["topic"])
 
 
 def _response(answer: Answer, status: int, media_type: str = "application/json") -> Response:

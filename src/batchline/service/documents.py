@@ -9,7 +9,7 @@ from starlette.responses import Response
 from batchline import __version__, errors
 from batchline.errors import BatchlineError, UnknownRoute, did_you_mean
 from batchline.service.openapi import openapi_document
-from batchline.service.operation import Call, NoForm, Operation
+from batchline.service.operation import Call, NoForm, Operation, Socket
 from batchline.wire.form import Form
 
 __all__ = ["documents_of"]
@@ -37,7 +37,7 @@ def read_problem(call: Call[NoForm]) -> ProblemKind:
     return ProblemKind(PROBLEMS.format(problem=name), (kind.__doc__ or "").strip())
 
 
-def documents_of(operations: Sequence[Operation]) -> tuple[Operation, ...]:
+def documents_of(operations: Sequence[Operation], sockets: Sequence[Socket] = ()) -> tuple[Operation, ...]:
     """The operations that tell of some operations, and of themselves."""
     document: dict[str, Any] = {}
 
@@ -49,5 +49,5 @@ def documents_of(operations: Sequence[Operation]) -> tuple[Operation, ...]:
         Operation("GET", "/openapi.json", "none", read_openapi, answer=OpenApi),
         Operation("GET", PROBLEMS, "none", read_problem, answer=ProblemKind, refusals=(UnknownRoute,)),
     )
-    document |= openapi_document([*operations, *own], __version__)
+    document |= openapi_document([*operations, *own], __version__, sockets)
     return own

@@ -2,16 +2,19 @@
 
 from typing import Final
 
+import msgspec
 from msgspec import field
 
 from batchline.core.ack import Item
-from batchline.core.fanout import State
+from batchline.core.fanout import FanoutStatus, State
 from batchline.errors import (
     FanoutExists,
     FanoutExpired,
     FanoutSealed,
     Forbidden,
+    ForeignGroup,
     InvalidInput,
+    TopicDeleted,
     UnknownFanout,
     UnknownTopic,
 )
@@ -24,6 +27,7 @@ from batchline.wire.fanouts import (
     AddForm,
     ExpireAnswer,
     ExpireDueForm,
+    ExpireForm,
     FailedItems,
     FailForm,
     FanoutForm,
@@ -53,6 +57,8 @@ class ListQuery(Form):
     state: State | None = None
     #: Labels such as `job=import`.
     label: list[str] = field(default_factory=list)
+    #: The same as a JSON object, for names of any kind.
+    labels: str | None = None
     older_than: Span | None = None
     parent: Name | None = None
     after: int | None = None
@@ -75,18 +81,25 @@ def open_fanout(call: Call[NewFanoutForm]) -> FanoutForm:
         raise Forbidden(f"the label {OWNER_LABEL!r} is the token's to give")
     if form.parent is not None:
         _own(call, form.parent)
-    on_complete = form.on_complete
-    if on_complete is not None:
-        caller.check_topic(on_complete.topic)
-    return fanout_form(
-        call.parts.tracker.open(
-            form.id,
-            labels=form.labels | caller.owner_labels(),
-            parent=form.parent,
-            tolerate=None if form.tolerate == "any" else form.tolerate,
-            expiry=expiry_of(form.expiry),
-            on_complete=None if on_complete is None else on_complete_of(on_complete, _group(call)),
-        )
+    if form.on_complete is not None:
+        caller.check_topic(form.on_complete.topic)
+    try:
+        return fanout_form(_opened(call))
+    except FanoutExists:
+        if form.id is not None and not caller.owns(call.parts.tracker.status(form.id).labels):
+            raise FanoutExists(f"fanout {form.id!r} is there, and not of your producer group") from None
+        raise
+
+
+def _opened(call: Call[NewFanoutForm]) -> FanoutStatus:
+    form, on_complete = call.form, call.form.on_complete
+    return call.parts.tracker.open(
+        form.id,
+        labels=form.labels | call.caller.owner_labels(),
+        parent=form.parent,
+        tolerate=None if form.tolerate == "any" else form.tolerate,
+        expiry=expiry_of(form.expiry),
+        on_complete=None if on_complete is None else on_complete_of(on_complete, _group(call)),
     )
 
 
@@ -116,7 +129,7 @@ def list_fanouts(call: Call[ListQuery]) -> Fanouts:
     owner = {} if call.caller.is_admin else call.caller.owner_labels()
     page = call.parts.tracker.list(
         form.state,
-        dict(map(_label, form.label)) | owner,
+        _labels(form) | owner,
         None if form.older_than is None else read_span("older_than", form.older_than),
         parent=form.parent,
         after=form.after,
@@ -124,6 +137,14 @@ def list_fanouts(call: Call[ListQuery]) -> Fanouts:
         newest=form.newest,
     )
     return fanouts_form(page)
+
+
+def _labels(form: ListQuery) -> dict[str, str]:
+    try:
+        named = {} if form.labels is None else msgspec.json.decode(form.labels, type=dict[str, str])
+    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+        raise InvalidInput(f'expected labels such as {{"job": "import"}}, got {form.labels!r}'[:300]) from error
+    return dict(map(_label, form.label)) | named
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -172,9 +193,9 @@ def failed_items(call: Call[ItemsQuery]) -> FailedItems:
     return failed_form(tracker.failed_items(call.fanout, call.form.limit, after=call.form.after))
 
 
-def expire_fanout(call: Call[NoForm]) -> ExpireAnswer:
+def expire_fanout(call: Call[ExpireForm]) -> ExpireAnswer:
     """Give a fanout up now, whatever its activity; a late ack is answered `expired`."""
-    return _expired(_own(call, call.fanout).expire(call.fanout))
+    return _expired(_own(call, call.fanout).expire(call.fanout, call_id=call.form.call_id))
 
 
 def expire_due(call: Call[ExpireDueForm]) -> ExpireAnswer:
@@ -190,6 +211,7 @@ FANOUTS: Final = "/v1/fanouts"
 FANOUT: Final = f"{FANOUTS}/{{fanout}}"
 KNOWN: Final = (UnknownFanout,)
 LIVE: Final = (UnknownFanout, FanoutExpired)
+PAGE: Final = (*LIVE, ForeignGroup)
 
 OPERATIONS: Final = (
     Operation("GET", FANOUTS, "read", list_fanouts, ListQuery, Fanouts, refusals=KNOWN),
@@ -201,14 +223,14 @@ OPERATIONS: Final = (
         NewFanoutForm,
         FanoutForm,
         201,
-        (FanoutExists, UnknownFanout, FanoutSealed, FanoutExpired, UnknownTopic),
+        (FanoutExists, UnknownFanout, FanoutSealed, FanoutExpired, UnknownTopic, TopicDeleted),
     ),
     Operation("GET", FANOUT, "read", read_fanout, answer=FanoutForm, refusals=KNOWN),
     Operation("POST", f"{FANOUT}/items", "produce", add_items, AddForm, Groups, refusals=(*LIVE, FanoutSealed)),
     Operation("POST", f"{FANOUT}/seal", "produce", seal_fanout, SealForm, SealAnswer, refusals=LIVE),
-    Operation("GET", f"{FANOUT}/pending", "read", pending_items, ItemsQuery, PendingItems, refusals=LIVE),
-    Operation("GET", f"{FANOUT}/failed", "read", failed_items, ItemsQuery, FailedItems, refusals=LIVE),
-    Operation("POST", f"{FANOUT}/expire", "produce", expire_fanout, answer=ExpireAnswer, refusals=LIVE),
+    Operation("GET", f"{FANOUT}/pending", "read", pending_items, ItemsQuery, PendingItems, refusals=PAGE),
+    Operation("GET", f"{FANOUT}/failed", "read", failed_items, ItemsQuery, FailedItems, refusals=PAGE),
+    Operation("POST", f"{FANOUT}/expire", "produce", expire_fanout, ExpireForm, ExpireAnswer, refusals=KNOWN),
     Operation("POST", f"{FANOUTS}/ack", "finish", ack_items, AckForm, AckAnswer),
     Operation("POST", f"{FANOUTS}/fail", "finish", fail_items, FailForm, AckAnswer),
     Operation("POST", f"{FANOUTS}/expire-due", "admin", expire_due, ExpireDueForm, ExpireAnswer),

@@ -1,12 +1,20 @@
 """`/v1/topics/{topic}/messages/lease` and what follows a lease: extend, release, done."""
 
-from typing import Final
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from datetime import timedelta
+from typing import Any, Final
 
-from batchline.core.message import Lease, read_lease
-from batchline.errors import Forbidden, TopicDeleted, UnknownTopic
+from starlette.requests import ClientDisconnect
+
+from batchline.core.message import Lease, LeasedMessage, read_lease
+from batchline.errors import Forbidden, InvalidInput, TopicDeleted, UnknownTopic
+from batchline.service.caller import Caller
 from batchline.service.messages import MESSAGES
 from batchline.service.operation import Call, Operation
+from batchline.service.pump import Pump
 from batchline.service.topics import TOPIC
+from batchline.service.waiting import Wanted
 from batchline.wire.form import Form, Name, Span, ms_of_at, ms_text, read_span
 from batchline.wire.messages import (
     ExtendForm,
@@ -23,7 +31,10 @@ from batchline.wire.messages import (
 )
 from batchline.wire.topics import NextDue
 
-__all__ = ["OPERATIONS"]
+__all__ = ["LONGEST_WAIT", "OPERATIONS", "checked_leases"]
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+LONGEST_WAIT: Final = timedelta(seconds=30)
 
 
 class HeldQuery(Form):
@@ -42,23 +53,69 @@ class UpcomingQuery(Form):
 
 
 class NextDueQuery(Form):
-    """Who asks."""
+    """In whose buckets; without a consumer, in all of them."""
 
-    consumer: Name
+    consumer: Name | None = None
 
 
-def lease_messages(call: Call[LeaseForm]) -> LeasedMessages:
-    """Lease messages that are due, the oldest first."""
-    form = call.form
-    return leased_messages(
-        call.parts.timeline.lease(
-            call.topic,
-            call.caller.check_consumer(form.consumer),
-            limit=form.limit,
-            duration=None if form.duration is None else read_span("duration", form.duration),
-            buckets=None if form.buckets is None else range(*form.buckets),
-        )
+async def lease_messages(call: Call[LeaseForm]) -> LeasedMessages:
+    """Lease messages that are due, the oldest first; if there are none, wait for them if asked to."""
+    form, wait = call.form, wait_of(call.form.wait)
+    wanted = Wanted(
+        call.caller.check_consumer(form.consumer),
+        lambda: form.limit,
+        duration=None if form.duration is None else read_span("duration", form.duration),
+        buckets=None if form.buckets is None else range(*form.buckets),
     )
+    found = await call.parts.in_thread(_lease_now, call, wanted)
+    if not found and wait:
+        with call.parts.under_way.resting():
+            pump, wait_s = call.parts.pumps.of(call.topic), wait.total_seconds()
+            found = await while_connected(pump, wanted, wait_s, call.request.receive)
+    return leased_messages(found)
+
+
+def _lease_now(call: Call[LeaseForm], wanted: Wanted) -> list[LeasedMessage]:
+    lease = call.parts.timeline.lease
+    limit = wanted.limit()
+    return lease(call.topic, wanted.consumer, limit=limit, duration=wanted.duration, buckets=wanted.buckets)
+
+
+def wait_of(text: str | None) -> timedelta:
+    """How long a request waits for messages, if it may."""
+    wait = timedelta(0) if text is None else read_span("wait", text)
+    if not timedelta(0) <= wait <= LONGEST_WAIT:
+        raise InvalidInput(f"wait: expected at most {LONGEST_WAIT.total_seconds():g}s, got {text!r}: ask again then")
+    return wait
+
+
+async def while_connected(pump: Pump, wanted: Wanted, wait_s: float, receive: Receive) -> list[LeasedMessage]:
+    """What comes for who waits; ClientDisconnect, and nothing stays leased, if nobody waits for it any more."""
+    working, leaving = asyncio.ensure_future(pump.lease(wanted, wait_s)), asyncio.ensure_future(_disconnected(receive))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        await _forsake(pump, working)
+        raise
+    finally:
+        is_gone = leaving.done()
+        leaving.cancel()
+    if is_gone:
+        await _forsake(pump, working)
+        raise ClientDisconnect
+    return working.result()
+
+
+async def _forsake(pump: Pump, working: asyncio.Task[list[LeasedMessage]]) -> None:
+    working.cancel()
+    await asyncio.wait([working])
+    if not working.cancelled() and working.exception() is None:
+        pump.give_back(working.result())
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def lease_one(call: Call[LeaseOneForm]) -> LeasedMessages:
@@ -79,7 +136,10 @@ def extend_leases(call: Call[ExtendForm]) -> Outcomes:
 def release_leases(call: Call[ReleaseForm]) -> Outcomes:
     """Give messages back, to be offered again at a moment, or at once."""
     at = None if call.form.at is None else ms_of_at("the moment of a release", call.form.at)
-    return outcomes_form(call.parts.timeline.release(leases_of(call, call.form.leases), at, reason=call.form.reason))
+    leases = leases_of(call, call.form.leases)
+    outcomes = call.parts.timeline.release(leases, at, reason=call.form.reason)
+    call.parts.pumps.wake(call.topic)
+    return outcomes_form(outcomes)
 
 
 def finish_leases(call: Call[LeasesForm]) -> Outcomes:
@@ -89,11 +149,16 @@ def finish_leases(call: Call[LeasesForm]) -> Outcomes:
 
 def leases_of(call: Call[Form], texts: list[str]) -> list[Lease]:
     """The leases of texts: on the topic of the path, and of consumers in whose names the caller may lease."""
+    return checked_leases(call.caller, call.topic, texts)
+
+
+def checked_leases(caller: Caller, topic: str, texts: list[str]) -> list[Lease]:
+    """The leases of texts: on a topic, and of consumers in whose names a caller may lease."""
     leases = [read_lease(text) for text in texts]
     for consumer in {lease.consumer for lease in leases}:
-        call.caller.check_consumer(consumer)
-    for topic in {lease.topic for lease in leases} - {call.topic}:
-        raise Forbidden(f"this address is for leases on topic {call.topic!r}, got one on {topic!r}")
+        caller.check_consumer(consumer)
+    for other in {lease.topic for lease in leases} - {topic}:
+        raise Forbidden(f"this address is for leases on topic {topic!r}, got one on {other!r}")
     return leases
 
 
@@ -114,8 +179,11 @@ def list_upcoming(call: Call[UpcomingQuery]) -> UpcomingMessages:
 
 
 def next_due(call: Call[NextDueQuery]) -> NextDue:
-    """When the next message in a consumer's buckets is, or was, due."""
-    at_ms = call.parts.timeline.next_due(call.topic, call.caller.check_consumer(call.form.consumer))
+    """When the next message in a consumer's buckets, or in all, is or was due."""
+    consumer = call.form.consumer
+    if consumer is not None:
+        call.caller.check_consumer(consumer)
+    at_ms = call.parts.timeline.next_due(call.topic, consumer)
     return NextDue(None if at_ms is None else ms_text(at_ms))
 
 

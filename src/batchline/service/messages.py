@@ -3,7 +3,7 @@
 from typing import Final
 
 from batchline.core.message import read_lease
-from batchline.errors import ForeignMessage, TopicDeleted, UnknownMessage, UnknownTopic
+from batchline.errors import CallTaken, ForeignMessage, TopicDeleted, UnknownMessage, UnknownTopic
 from batchline.service.operation import Call, Operation
 from batchline.wire.form import Form, ms_of_at
 from batchline.wire.messages import (
@@ -40,15 +40,19 @@ class PageQuery(Form):
 def create_messages(call: Call[NewMessages]) -> Outcomes:
     """Put messages on the line; when it is answered they are stored."""
     messages = [new_message(form) for form in call.form.messages]
-    group = call.caller.producer_group()
-    return outcomes_form(call.parts.timeline.create(call.topic, messages, producer_group=group))
+    group, number = call.caller.producer_group(), call.form.call_number
+    outcomes = call.parts.timeline.create(call.topic, messages, producer_group=group, call_number=number)
+    call.parts.pumps.wake(call.topic)
+    return outcomes_form(outcomes)
 
 
 def move_messages(call: Call[MoveForm]) -> Outcomes:
     """Let messages of yours stand at other moments; not while somebody has leased them."""
     moments = {id: ms_of_at("the moment of a message", at) for id, at in call.form.moments.items()}
     group = call.caller.producer_group()
-    return outcomes_form(call.parts.timeline.move(call.topic, moments, producer_group=group))
+    outcomes = call.parts.timeline.move(call.topic, moments, producer_group=group)
+    call.parts.pumps.wake(call.topic)
+    return outcomes_form(outcomes)
 
 
 def cancel_messages(call: Call[CancelForm]) -> Outcomes:
@@ -79,9 +83,9 @@ CHANGED: Final = (UnknownTopic, TopicDeleted)
 READ: Final = (UnknownTopic, UnknownMessage, ForeignMessage)
 
 OPERATIONS: Final = (
-    Operation("POST", MESSAGES, "produce", create_messages, NewMessages, Outcomes, refusals=CHANGED),
+    Operation("POST", MESSAGES, "produce", create_messages, NewMessages, Outcomes, refusals=(*CHANGED, CallTaken)),
     Operation("POST", f"{MESSAGES}/move", "produce", move_messages, MoveForm, Outcomes, refusals=CHANGED),
-    Operation("POST", f"{MESSAGES}/cancel", "produce", cancel_messages, CancelForm, Outcomes, refusals=CHANGED),
+    Operation("POST", f"{MESSAGES}/cancel", "produce", cancel_messages, CancelForm, Outcomes, refusals=(UnknownTopic,)),
     Operation("GET", f"{MESSAGES}/{{id}}", "read", read_message, ReadQuery, MessageForm, refusals=READ),
     Operation("GET", "/v1/messages", "produce", my_messages, PageQuery, Messages),
 )

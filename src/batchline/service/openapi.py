@@ -7,23 +7,24 @@ from typing import Any, Final
 import msgspec
 
 from batchline import errors
-from batchline.service.operation import NoForm, Operation
+from batchline.service.operation import NoForm, Operation, Socket
 from batchline.wire.form import Form
 from batchline.wire.problems import PROBLEM_JSON, ProblemForm, status_of
 
-__all__ = ["openapi_document"]
+__all__ = ["ALWAYS", "WITH_BODY", "WITH_TOKEN", "openapi_document"]
 
 JSON: Final = "application/json"
 REFERENCE: Final = "#/components/schemas/{name}"
 #: How every request may be refused.
-ALWAYS: Final = (errors.WrongContent, errors.Overloaded)
-WITH_TOKEN: Final = (errors.Unauthorized, errors.Forbidden)
+ALWAYS: Final = (errors.WrongContent, errors.Forbidden, errors.Overloaded, errors.StoreUnavailable)
+WITH_TOKEN: Final = (errors.Unauthorized,)
 WITH_BODY: Final = (errors.TooLarge, errors.TooSlow, errors.WrongMedia)
 NAME: Final = {"type": "string", "minLength": 1, "maxLength": 255}
 TITLE: Final = "Batchline"
+ABOUT: Final = "Measurements, fanouts and messages at a moment."
 
 
-def openapi_document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
+def openapi_document(operations: Sequence[Operation], version: str, sockets: Sequence[Socket] = ()) -> dict[str, Any]:
     """The document of some operations."""
     forms = {form for one in operations for form in (one.form, one.answer) if form not in (None, NoForm)}
     _, components = msgspec.json.schema_components([ProblemForm, *sorted(forms, key=str)], ref_template=REFERENCE)
@@ -33,7 +34,7 @@ def openapi_document(operations: Sequence[Operation], version: str) -> dict[str,
         paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, components)
     return {
         "openapi": "3.1.0",
-        "info": {"title": TITLE, "version": version, "description": "Measurements, fanouts and messages at a moment."},
+        "info": {"title": TITLE, "version": version, "description": _description(sockets)},
         "paths": paths,
         "components": {
             "schemas": {name: schema for name, schema in components.items() if name not in queries},
@@ -43,11 +44,17 @@ def openapi_document(operations: Sequence[Operation], version: str) -> dict[str,
     }
 
 
+def _description(sockets: Sequence[Socket]) -> str:
+    """OpenAPI has no words for sockets: they are told of here."""
+    lines = [f"WebSocket `GET {one.path}` (right: {one.right}): {one.summary}" for one in sockets]
+    return "\n\n".join([ABOUT, *lines])
+
+
 def _operation(one: Operation, components: dict[str, Any]) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": one.name,
         "summary": one.summary,
-        "tags": [one.path.split("/")[2] if one.path.startswith("/v1/") else "service"],
+        "tags": [_tag(one.path)],
         "x-right": one.right,
         "parameters": [*_names(one), *_query(one, components)],
         "responses": _responses(one),
@@ -57,6 +64,12 @@ def _operation(one: Operation, components: dict[str, Any]) -> dict[str, Any]:
     elif one.reads:
         described["requestBody"] = {"required": True, "content": {kind: {"schema": {}} for kind in one.reads}}
     return described
+
+
+def _tag(path: str) -> str:
+    if path.startswith("/api/v1/batch"):
+        return "carlyle"
+    return path.split("/")[2] if path.startswith("/v1/") else "service"
 
 
 def _names(one: Operation) -> Iterable[dict[str, Any]]:

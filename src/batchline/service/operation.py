@@ -6,13 +6,14 @@ from typing import Any, Generic, Literal, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.websockets import WebSocket
 
 from batchline.errors import BatchlineError
 from batchline.service.caller import Caller
 from batchline.service.parts import Parts
 from batchline.wire.form import Form
 
-__all__ = ["Answer", "Call", "NoForm", "Operation", "Right"]
+__all__ = ["Answer", "Call", "NoForm", "Operation", "Right", "Socket", "SocketCall"]
 
 F = TypeVar("F", bound=Form, covariant=True)
 #: A form; or, of what is no JSON, the response itself; nothing for 204.
@@ -56,7 +57,7 @@ class Operation:
     right: Right
     #: Does it, in a thread; or, a coroutine function, in the loop.
     handler: Callable[[Call[Any]], Answer] | Callable[[Call[Any]], Awaitable[Answer]]
-    #: What the body has; of GET and DELETE, what the query has.
+    #: What the body has; of GET and DELETE, and with `in_query`, what the query has.
     form: type[Form] = NoForm
     #: What is answered; without it, nothing (204).
     answer: type[Form] | None = None
@@ -67,6 +68,12 @@ class Operation:
     media: str = "application/json"
     #: Content types of a body that the handler reads by itself.
     reads: tuple[str, ...] = ()
+    #: Whether it is done even when there is too much to do.
+    urgent: bool = False
+    #: Whether its form is in the query, whatever its method.
+    in_query: bool = False
+    #: Other addresses that lead here, without names in them.
+    aliases: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -81,4 +88,49 @@ class Operation:
     @property
     def has_body(self) -> bool:
         """Whether its form is in the body."""
-        return self.method in ("POST", "PUT", "PATCH") and self.form is not NoForm
+        return self.method in ("POST", "PUT", "PATCH") and self.form is not NoForm and not self.in_query
+
+
+@dataclass(frozen=True, slots=True)
+class SocketCall(Generic[F]):
+    """A socket that is in order, and not accepted yet: who asks, for what."""
+
+    parts: Parts
+    caller: Caller
+    path: Mapping[str, str]
+    form: F
+    socket: WebSocket
+    #: What proves who it is, to be proved again while the socket lives.
+    token_text: str | None
+
+    @property
+    def topic(self) -> str:
+        """The topic in the path."""
+        return self.path["topic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Socket:
+    """A WebSocket that can be asked for; its form is in the query."""
+
+    path: str
+    right: Right
+    #: Accepts it and lives as long as it; what it raises before that is answered as a problem.
+    handler: Callable[[SocketCall[Any]], Awaitable[None]]
+    form: type[Form]
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def method(self) -> str:
+        """How every socket begins."""
+        return "GET"
+
+    @property
+    def name(self) -> str:
+        """Its name: that of the function which does it."""
+        return self.handler.__name__
+
+    @property
+    def summary(self) -> str:
+        """What it does, in a sentence."""
+        return (self.handler.__doc__ or "").strip().partition("\n")[0]

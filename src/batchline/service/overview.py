@@ -24,7 +24,9 @@ __all__ = ["OPERATIONS", "overview_form"]
 
 def read_overview(call: Call[NoForm]) -> OverviewForm:
     """Every stage's rate and backlog, what was rejected, and what needs attention."""
-    return overview_form(call.parts.glance.facts().for_caller(call.caller.may_see, call.caller.owns))
+    caller = call.caller
+    who = "" if caller.token is None else caller.token.id
+    return call.parts.glance.made(who, lambda facts: overview_form(facts.for_caller(caller.may_see, caller.owns)))
 
 
 def overview_form(facts: Facts) -> OverviewForm:

@@ -2,20 +2,28 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.runtime.glance import Glance
 from batchline.runtime.timeline import Timeline
+from batchline.runtime.tokens import Tokens
 from batchline.runtime.tracker import Tracker
+from batchline.service.group_commit import GroupCommit
+from batchline.service.look import Look
+from batchline.service.metrics import Metrics
+from batchline.service.pump import Pumps
+from batchline.service.roll import Roll
+from batchline.service.store_numbers import StoreNumbers
+from batchline.service.under_way import UnderWay
 from batchline.stores.store import Store
 
 if TYPE_CHECKING:
     from batchline.sources.results import Results
 
-__all__ = ["Parts"]
+__all__ = ["Parts", "in_threads"]
 
 T = TypeVar("T")
 
@@ -28,11 +36,27 @@ class Parts:
     tracker: Tracker
     timeline: Timeline
     threads: ThreadPoolExecutor
+    tokens: Tokens
+    pumps: Pumps
+    under_way: UnderWay
+    roll: Roll
+    metrics: Metrics
+    #: Whether the database answers, with the schema that it should have.
+    schema: Look[None]
+    #: What the metrics tell of the store.
+    numbers: Look[StoreNumbers]
     glance: Glance
     estimates: EstimatedTracker | None = None
+    #: Where measurements land.
+    landing: GroupCommit | None = None
     #: What a pipeline has written, if there is something to show of it.
     tables: "Results | None" = None
 
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Call something that waits for the store, while the loop goes on."""
-        return await asyncio.get_running_loop().run_in_executor(self.threads, work, *arguments)
+        return await in_threads(self.threads, work, *arguments)
+
+
+async def in_threads(threads: Executor, work: Callable[..., T], *arguments: Any) -> T:
+    """Call something that waits, while the loop goes on."""
+    return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)

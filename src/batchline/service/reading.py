@@ -11,7 +11,7 @@ from batchline.errors import TooLarge, TooSlow, WrongContent, WrongMedia, did_yo
 from batchline.service.operation import NoForm, Operation
 from batchline.wire.form import Form
 
-__all__ = ["BODY_S", "LARGEST_BODY", "read_body", "read_form"]
+__all__ = ["BODY_S", "LARGEST_BODY", "check_kind", "read_body", "read_form"]
 
 LARGEST_BODY: Final = 16 << 20
 #: How long a body may take to arrive.
@@ -23,7 +23,7 @@ UNKNOWN: Final = "unknown field `"
 async def read_form(request: Request, operation: Operation) -> Form:
     """The form of a request, as its operation wants it."""
     if operation.has_body:
-        _check_kind(request)
+        check_kind(request, JSON)
         return body_form(await read_body(request), operation.form)
     if operation.form is not NoForm:
         return query_form(request.scope["query_string"], operation.form)
@@ -66,10 +66,12 @@ def _wrong(error: Exception, form: type[Form]) -> WrongContent:
     return WrongContent(f"{detail}{did_you_mean(word.partition('`')[0], known) if unknown else ''}")
 
 
-def _check_kind(request: Request) -> None:
+def check_kind(request: Request, *kinds: str) -> str:
+    """The content type of a request, if it is one of these."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != JSON:
-        raise WrongMedia(f"expected {JSON}, got {kind[:100] or 'no content type'}")
+    if kind not in kinds:
+        raise WrongMedia(f"expected {' or '.join(kinds)}, got {kind[:100] or 'no content type'}")
+    return kind
 
 
 async def read_body(request: Request, largest: int = LARGEST_BODY) -> bytes:

@@ -1,43 +1,62 @@
 """From a method and an address to an operation. Each segment is decoded by itself, so that a name may have slashes."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from batchline.core.name import check_name
 from batchline.errors import UnknownRoute, WrongContent, WrongMethod
-from batchline.service.operation import Operation
 
 __all__ = ["Found", "Router"]
 
 
-class Found(NamedTuple):
+class Routed(Protocol):
+    """What has an address."""
+
+    @property
+    def method(self) -> str:
+        """How one asks."""
+
+    @property
+    def path(self) -> str:
+        """Where."""
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Where, too."""
+
+
+R = TypeVar("R", bound=Routed)
+
+
+class Found(NamedTuple, Generic[R]):
     """An operation, and the names in the address."""
 
-    operation: Operation
+    operation: R
     path: dict[str, str]
 
 
-class _Place:
+class _Place(Generic[R]):
     """What follows a part of an address: by its next segment, or by any."""
 
     def __init__(self) -> None:
-        self.named: dict[str, _Place] = {}
-        self.any: _Place | None = None
-        self.operations: dict[str, Operation] = {}
+        self.named: dict[str, _Place[R]] = {}
+        self.any: _Place[R] | None = None
+        self.operations: dict[str, R] = {}
 
 
-class Router:
+class Router(Generic[R]):
     """A tree of segments; what is spelled out goes before what is in braces."""
 
-    def __init__(self, operations: Iterable[Operation]) -> None:
-        self._root = _Place()
+    def __init__(self, operations: Iterable[R]) -> None:
+        self._root: _Place[R] = _Place()
         for operation in operations:
-            self._add(operation)
+            for path in (operation.path, *operation.aliases):
+                self._add(path, operation)
 
-    def _add(self, operation: Operation) -> None:
+    def _add(self, path: str, operation: R) -> None:
         place = self._root
-        for segment in operation.path.split("/")[1:]:
+        for segment in path.split("/")[1:]:
             if segment.startswith("{"):
                 place.any = place.any or _Place()
                 place = place.any
@@ -45,7 +64,7 @@ class Router:
                 place = place.named.setdefault(segment, _Place())
         place.operations[operation.method] = operation
 
-    def find(self, method: str, raw_path: bytes) -> Found:
+    def find(self, method: str, raw_path: bytes) -> Found[R]:
         """The operation under an address; UnknownRoute or WrongMethod if there is none."""
         segments = raw_path.split(b"/")[1:]
         place = self._place(self._root, segments, method)
@@ -61,7 +80,7 @@ class Router:
         place = self._place(self._root, raw_path.split(b"/")[1:], "")
         return sorted(place.operations) if place else []
 
-    def _place(self, place: _Place, segments: list[bytes], method: str) -> _Place | None:
+    def _place(self, place: _Place[R], segments: list[bytes], method: str) -> _Place[R] | None:
         """The place at the end of segments: one that knows the method, if any does."""
         if not segments:
             return place if place.operations else None
@@ -74,8 +93,9 @@ class Router:
         return found
 
 
-def _names(operation: Operation, segments: list[bytes]) -> dict[str, str]:
-    pairs = zip(operation.path.split("/")[1:], segments, strict=True)
+def _names(operation: Routed, segments: list[bytes]) -> dict[str, str]:
+    # Not strict: an alias has no names, and may be longer.
+    pairs = zip(operation.path.split("/")[1:], segments, strict=False)
     return {name[1:-1]: _decoded(segment) for name, segment in pairs if name.startswith("{")}
 
 

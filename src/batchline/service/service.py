@@ -2,11 +2,14 @@
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from batchline.core.expiry_rules import ExpiryRules
 from batchline.runtime.beat import Beat
 from batchline.runtime.clock import now_us
 from batchline.runtime.estimated_tracker import EstimatedTracker
@@ -15,16 +18,43 @@ from batchline.runtime.services import Services
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tokens import Tokens
 from batchline.runtime.tracker import Tracker
-from batchline.service import callers, capacity, fanouts, leases, messages, overview, pages, reports, topics, windows
-from batchline.service.app import MOST_UNDER_WAY, App
+from batchline.service import (
+    callers,
+    capacity,
+    carlyle_estimated,
+    carlyle_exact,
+    estimates,
+    fanouts,
+    health,
+    leases,
+    measurements,
+    messages,
+    overview,
+    pages,
+    push,
+    reports,
+    topics,
+    windows,
+)
+from batchline.service.app import App
 from batchline.service.documents import documents_of
-from batchline.service.parts import Parts
+from batchline.service.group_commit import GroupCommit
+from batchline.service.look import Look
+from batchline.service.metrics import Metrics
+from batchline.service.observer import Observer, Observers
+from batchline.service.operation import Operation
+from batchline.service.parts import Parts, in_threads
+from batchline.service.pump import Pumps
+from batchline.service.roll import Roll
+from batchline.service.store_numbers import StoreNumbers, store_numbers
+from batchline.service.timed_store import TimedStore
+from batchline.service.under_way import MOST_UNDER_WAY, MOST_WAITING, UnderWay
 from batchline.stores.store import Store
 
 if TYPE_CHECKING:
     from batchline.sources.results import Results
 
-__all__ = ["OPERATIONS", "Service"]
+__all__ = ["OPERATIONS", "SOCKETS", "Service"]
 
 #: What is the same in every process.
 OPERATIONS: Final = (
@@ -32,13 +62,28 @@ OPERATIONS: Final = (
     *messages.OPERATIONS,
     *leases.OPERATIONS,
     *fanouts.OPERATIONS,
+    *estimates.OPERATIONS,
+    *carlyle_exact.OPERATIONS,
+    *carlyle_estimated.OPERATIONS,
+    *measurements.OPERATIONS,
+    *health.OPERATIONS,
     *callers.OPERATIONS,
     *capacity.OPERATIONS,
     *reports.OPERATIONS,
     *windows.OPERATIONS,
     *overview.OPERATIONS,
 )
+SOCKETS: Final = push.SOCKETS
 THREADS: Final = 8
+#: How long what is finished can still be told from what never was: longer than a client tries again.
+KEPT: Final = timedelta(minutes=1)
+#: Those in which messages are leased for all who wait: others do not stand in their way.
+PUMP_THREADS: Final = 4
+#: Within which the question whether it is ready is answered, and a scrape, whatever the database does.
+LOOK_S: Final = 2.0
+#: How long what was seen of the store is believed, for readiness and for metrics.
+READY_FOR_S: Final = 1.0
+NUMBERS_FOR_S: Final = 5.0
 
 
 class Service:
@@ -50,25 +95,68 @@ class Service:
         store: Store,
         *,
         estimates: EstimatedTracker | None = None,
+        expiry: ExpiryRules | None = None,
         threads: int = THREADS,
         most_under_way: int = MOST_UNDER_WAY,
+        most_waiting: int = MOST_WAITING,
         any_host: bool = False,
+        landing: GroupCommit | None = None,
+        operations: Sequence[Operation] = OPERATIONS,
+        observers: Sequence[Observer] = (),
         tables: Path | None = None,
         clock: Callable[[], int] = now_us,
     ) -> None:
-        timeline = Timeline(store, clock=clock)
+        """`estimates` and `landing` are for the operations that need them; `observers` are told of every request."""
+        metrics, self._clock = Metrics(), clock
+        timed = TimedStore(store, metrics.store_called)
+        timeline = Timeline(timed, clock=clock)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="service")
-        tracker, glance = Tracker(store, clock=clock), Glance(store, clock)
-        self.parts = Parts(store, tracker, timeline, self._threads, glance, estimates, _results_in(tables))
-        operations = (*OPERATIONS, *documents_of(OPERATIONS), *pages.OPERATIONS)
-        self.app = App(self.parts, operations, Tokens(store, clock), most_under_way=most_under_way, any_host=any_host)
+        self._pump_threads = ThreadPoolExecutor(PUMP_THREADS, thread_name_prefix="pump")
+        # Of their own: when the database hangs, so do all others.
+        self._looking = ThreadPoolExecutor(2, thread_name_prefix="looking")
+        tokens = Tokens(timed, clock)
+        self.parts = Parts(
+            timed,
+            Tracker(timed, expiry=expiry, clock=clock),
+            timeline,
+            self._threads,
+            tokens,
+            Pumps(timeline, self._pump_threads),
+            UnderWay(most_under_way, most_waiting),
+            Roll(timeline, tokens, partial(in_threads, self._threads)),
+            metrics,
+            Look(store.check_schema, self._looking, keep_s=READY_FOR_S, wait_s=LOOK_S),
+            Look(partial(self._numbers, store), self._looking, keep_s=NUMBERS_FOR_S, wait_s=LOOK_S),
+            Glance(timed, clock),
+            estimates,
+            landing,
+            _results_in(tables),
+        )
+        #: All that can be asked for.
+        shown = pages.OPERATIONS if operations is OPERATIONS else ()
+        self.operations = (*operations, *documents_of(operations, SOCKETS), *shown)
+        self.app = App(
+            self.parts,
+            self.operations,
+            SOCKETS,
+            any_host=any_host,
+            observers=Observers((metrics, *observers)),
+        )
         #: Its name among the brokers.
         self.name = f"{socket.gethostname()}-{os.getpid()}"
-        self.background = Services(store, beat=Beat(timeline, self.name), clock=clock)
+        self.background = Services(timed, keep=KEPT, beat=Beat(timeline, self.name), clock=clock)
+
+    def _numbers(self, store: Store) -> StoreNumbers:
+        return store.read(lambda rows: store_numbers(rows, self._clock()))
+
+    def dismiss(self) -> None:
+        """Let those go who wait for messages: it is about to end; to be called in the loop's thread."""
+        self.parts.pumps.dismiss()
 
     def close(self) -> None:
         """End its threads, when nothing is under way any more."""
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        for threads in (self._looking, self._threads, self._pump_threads):
+            threads.shutdown(wait=True, cancel_futures=True)
 
 
 def _results_in(tables: Path | None) -> "Results | None":

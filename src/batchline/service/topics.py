@@ -130,10 +130,10 @@ OPERATIONS: Final = (
     Operation("POST", "/v1/topics", "admin", create_topic, NewTopicForm, TopicForm, 201, (TopicExists, TopicDeleted)),
     Operation("GET", TOPIC, "read", read_topic, answer=TopicForm, refusals=(UnknownTopic,)),
     Operation("PATCH", TOPIC, "admin", update_topic, TopicRulesForm, TopicForm, refusals=CHANGED),
-    Operation("DELETE", TOPIC, "admin", delete_topic, refusals=CHANGED),
+    Operation("DELETE", TOPIC, "admin", delete_topic, refusals=(UnknownTopic,)),
     Operation("GET", f"{TOPIC}/count", "read", count_messages, RangeQuery, CountsForm, refusals=(UnknownTopic,)),
     Operation("GET", f"{TOPIC}/load", "read", read_load, LoadQuery, LoadForm, refusals=(UnknownTopic,)),
     Operation("GET", f"{TOPIC}/consumers", "read", list_consumers, answer=Consumers, refusals=(UnknownTopic,)),
     Operation("PUT", CONSUMER, "consume", heartbeat, HeartbeatForm, SubscriptionForm, refusals=CHANGED),
-    Operation("DELETE", CONSUMER, "consume", unsubscribe, refusals=CHANGED),
+    Operation("DELETE", CONSUMER, "consume", unsubscribe, refusals=(UnknownTopic,)),
 )

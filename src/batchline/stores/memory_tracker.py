@@ -178,7 +178,8 @@ class MemoryTrackerRows:
 
     def count_fanouts(self, state: State, most: int) -> int:
         """How many fanouts are in a state, up to so many."""
-        return min(most, sum(one.state == state for one in self._tables.fanouts.values()))
+        found: Iterator[Fanout] = iter(self._tables.fanouts.values())
+        return min(most, sum(one.state == state for one in found))
 
     def _meets(self, fanout: Fanout, listing: Listing) -> bool:
         labels = self._tables.labels[fanout.number]

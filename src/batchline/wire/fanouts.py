@@ -19,6 +19,7 @@ __all__ = [
     "AddForm",
     "ExpireAnswer",
     "ExpireDueForm",
+    "ExpireForm",
     "ExpiryForm",
     "FailForm",
     "FailedItemForm",
@@ -193,6 +194,12 @@ class FailedItems(Form):
     """Items that failed for good, in order."""
 
     items: list[FailedItemForm]
+
+
+class ExpireForm(Form):
+    """The same `call_id` again gets the same answer."""
+
+    call_id: Name | None = None
 
 
 class ExpireDueForm(Form):

@@ -61,6 +61,8 @@ class NewMessages(Form):
     """Messages to be put on the line."""
 
     messages: Annotated[list[NewMessageForm], Meta(max_length=MOST_AT_ONCE)]
+    #: A number that no other call has: repeated with the same one, it creates nothing twice. Up to 5,000 messages.
+    call_number: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": 1 << 62})] | None = None
 
 
 class MoveForm(Form):

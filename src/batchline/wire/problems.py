@@ -24,6 +24,7 @@ STATUSES: Final[tuple[tuple[type[BatchlineError], int], ...]] = (
     (errors.TooLarge, 413),
     (errors.WrongMedia, 415),
     (errors.Overloaded, 503),
+    (errors.NotReady, 503),
     (errors.InvalidInput, 400),
     (errors.InvalidRules, 400),
     (errors.UnknownFanout, 404),

@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from batchline import Store, Timeline
+from tests.contract.remote import Remote, timeline_on
 from tests.contract.timeline.line import Line, prune
 from tests.doubles import HandClock
 
 
 @pytest.fixture
-def timeline(store: Store, clock: HandClock) -> Timeline:
-    return Timeline(store, clock=clock)
+def timeline(store: Store, clock: HandClock, remote: Remote | None) -> Timeline:
+    return timeline_on(store, clock, remote)
 
 
 @pytest.fixture
@@ -35,6 +36,11 @@ def fresh_store(kind: str, shared_store: Callable[[str, str], Store], clock: Han
 
 
 @pytest.fixture
-def fresh_line(fresh_store: Store, clock: HandClock) -> Line:
+def fresh_timeline(fresh_store: Store, clock: HandClock, remote: Remote | None) -> Timeline:
+    return timeline_on(fresh_store, clock, remote)
+
+
+@pytest.fixture
+def fresh_line(fresh_timeline: Timeline, clock: HandClock) -> Line:
     """A topic with the usual rules in a store of its own, for those that let the background work run."""
-    return Line(Timeline(fresh_store, clock=clock), clock).make()
+    return Line(fresh_timeline, clock).make()

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from batchline import Counts, Lease, LeasedMessage, Message, NewMessage, Outcome, Prune, Rescue, Store, Timeline
+from batchline import Counts, Lease, LeasedMessage, Message, NewMessage, Outcome, Prune, Rescue, Store, Timeline, Topic
+from batchline.stores.topics import known_topic
 from tests.doubles import HandClock, new_id
 
 __all__ = ["MINUTE", "MINUTE_MS", "Line", "ids_of", "leases_of", "prune", "rescue", "words"]
@@ -26,6 +27,11 @@ class Line:
     @property
     def now(self) -> int:
         return self.clock.us // 1_000
+
+    @property
+    def stored(self) -> Topic:
+        """The topic as its store has it."""
+        return self.timeline._store.read(lambda rows: known_topic(rows, self.topic))
 
     def wait(self, ms: int) -> None:
         self.clock.us += 1_000 * ms

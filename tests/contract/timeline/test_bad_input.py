@@ -94,14 +94,21 @@ NAMED: dict[str, Call] = {
     "unsubscribe's topic": lambda line, name: line.timeline.unsubscribe(name, "w"),
     "unsubscribe's consumer": lambda line, name: line.timeline.unsubscribe(line.topic, name),
     "consumers": lambda line, name: line.timeline.consumers(name),
-    "beat": lambda line, name: line.timeline.beat(name),
 }
+
+
+NAMES = ("", "x" * 256, "nul \0", "line\nbreak", "half \ud83d", 5, b"bytes")
 
 
 @pytest.mark.parametrize("verb", NAMED)
 def test_a_name_that_cannot_be_kept_is_refused_by_every_call(held: tuple[Line, Lease], verb: str) -> None:
-    names = ("", "x" * 256, "nul \0", "line\nbreak", "half \ud83d", 5, b"bytes")
-    assert_refused(held[0], partial(NAMED[verb], held[0]), names, InvalidName)
+    assert_refused(held[0], partial(NAMED[verb], held[0]), NAMES, InvalidName)
+
+
+def test_a_name_of_a_broker_that_cannot_be_kept_is_refused(store: Store) -> None:
+    for name in NAMES:
+        with pytest.raises(InvalidName):
+            Timeline(store).beat(name)  # type: ignore[arg-type]
 
 
 TOPICS = [verb for verb in NAMED if "topic" in verb and verb not in ("create_topic",)] + ["count", "load", "consumers"]

@@ -163,7 +163,7 @@ def test_who_is_gone_for_a_day_is_forgotten(fresh_line: Line, fresh_store: Store
     fresh_line.wait(24 * 3_600_000)
     expire = Expire(fresh_store, clock=fresh_line.clock)
     expire.run_once()
-    number = fresh_line.timeline.topic(fresh_line.topic).number
+    number = fresh_line.stored.number
     assert len(fresh_store.read(lambda rows: rows.consumers(number, 0))) == 1
     fresh_line.wait(1)
     assert not expire.run_once()

@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from batchline import Lease, NewMessage, Store, Timeline
+from batchline import Lease, NewMessage, Timeline
 from batchline.core.message import bucket_of, moment_ms
 from batchline.errors import StoreError, UnknownMessage
 from batchline.stores.burying import bury_expired
@@ -14,9 +14,9 @@ from tests.doubles import HandClock, new_id
 
 
 @pytest.fixture
-def dying(fresh_store: Store, clock: HandClock) -> tuple[Line, Line]:
+def dying(fresh_timeline: Timeline, clock: HandClock) -> tuple[Line, Line]:
     """A topic that leases a message twice, and its dead-letter topic."""
-    line = Line(Timeline(fresh_store, clock=clock), clock)
+    line = Line(fresh_timeline, clock)
     dead = Line(line.timeline, clock, group=line.group)
     line.make(max_attempts=2, dead_letter=dead.topic, buckets=89)
     return line, dead
@@ -126,9 +126,9 @@ def test_what_is_dead_can_be_leased_moved_cancelled_and_done(dying: tuple[Line, 
     assert ids_of(dead.lease(buckets=range(bucket_of("a", 89), bucket_of("a", 89) + 1))) == ["a"]
 
 
-def test_the_dead_are_found_in_their_buckets(fresh_store: Store, clock: HandClock) -> None:
+def test_the_dead_are_found_in_their_buckets(fresh_timeline: Timeline, clock: HandClock) -> None:
     """The dead-letter topic has other buckets."""
-    line, dead = (Line(Timeline(fresh_store, clock=clock), clock, group="pipeline") for _ in range(2))
+    line, dead = (Line(fresh_timeline, clock, group="pipeline") for _ in range(2))
     dead.make(buckets=13)
     line.make(max_attempts=2, dead_letter=dead.topic, buckets=89)
     ids = [f"m{number}" for number in range(100)]
@@ -137,7 +137,7 @@ def test_the_dead_are_found_in_their_buckets(fresh_store: Store, clock: HandCloc
     for _ in range(2):
         line.lease(limit=1_000)
         line.wait(MINUTE_MS)
-    rescue(fresh_store, clock)
+    rescue(fresh_timeline._store, clock)
     ids += [one.id for one in made]
     for bucket in range(13):
         found = ids_of(dead.lease(limit=1_000, buckets=range(bucket, bucket + 1)))
@@ -186,9 +186,9 @@ def test_ids_are_free_everywhere_when_the_dead_are_removed(dying: tuple[Line, Li
     assert (line.counts(), dead.counts()) == ((0, 0, 2), (0, 0, 2))
 
 
-def test_the_dead_of_the_dead(fresh_store: Store, clock: HandClock) -> None:
+def test_the_dead_of_the_dead(fresh_timeline: Timeline, clock: HandClock) -> None:
     """Down a chain of topics, each id follows its own message, also where another has the same."""
-    first, second, third = (Line(Timeline(fresh_store, clock=clock), clock, group="pipeline") for _ in range(3))
+    first, second, third = (Line(fresh_timeline, clock, group="pipeline") for _ in range(3))
     second.make(max_attempts=1, dead_letter=third.topic)
     first.make(max_attempts=1, dead_letter=second.topic)
     second.create("a", at=first.now + 10**7)
@@ -196,7 +196,7 @@ def test_the_dead_of_the_dead(fresh_store: Store, clock: HandClock) -> None:
     for line in (first, second):
         assert sorted(ids_of(line.lease())) == ["a", "b"]
         line.wait(MINUTE_MS)
-        rescue(fresh_store, clock)
+        rescue(fresh_timeline._store, clock)
     assert second.read("a").version == 1, "it never was leased"
     assert [(one.topic, one.id) for one in first.messages()] == [
         (second.topic, "a"),
@@ -213,7 +213,7 @@ def test_the_dead_of_the_dead(fresh_store: Store, clock: HandClock) -> None:
 def test_it_happens_whole_or_not_at_all(dying: tuple[Line, Line]) -> None:
     line, dead = dying
     wear_out(line, "a", "b")
-    store, before, topic = line.timeline._store, line.messages(), line.timeline.topic(line.topic)
+    store, before, topic = line.timeline._store, line.messages(), line.stored
 
     def half(rows: Rows) -> None:
         assert bury_expired(rows, topic, line.now, 10, count(10**6)) > 0

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from batchline import Lease, LeasedMessage, NewMessage, Outcome, Store, Timeline
 from batchline.core.message import bucket_of, moment_ms
 from batchline.errors import ForeignMessage, InvalidMessage
-from tests.contract.conftest import KINDS
+from tests.contract.conftest import ALL_KINDS
+from tests.contract.remote import CLIENT, Remotes, timeline_on
 from tests.contract.timeline.line import prune, rescue, words
 from tests.contract.timeline.model import Model, ModelMessage, ModelTopic
 from tests.doubles import HandClock
 
 #: How many histories for each ten that a property is tried with otherwise: what costs less is tried more.
-HISTORIES = {"memory": 40, "sqlite": 8, "postgresql": 4, "mysql": 4}
+HISTORIES = {"memory": 40, "sqlite": 8, "postgresql": 4, "mysql": 4, CLIENT: 3}
 HOUR_MS = 3_600_000
 TOPICS = [
     ModelTopic("plain", 16, 2 * HOUR_MS, 300_000),
@@ -358,9 +359,9 @@ class Run:
                 self.timeline.read(one.topic, one.id, lease=one.token)
 
 
-def begin(store: Store) -> Run:
+def begin(store: Store, remotes: Remotes | None) -> Run:
     clock = HandClock()
-    timeline = Timeline(store, clock=clock)
+    timeline = timeline_on(store, clock, None if remotes is None else remotes.maker(clock))
     for topic in TOPICS[:2]:
         timeline.create_topic(
             topic.name,
@@ -383,14 +384,16 @@ def wind_up(run: Run) -> None:
     assert [run.timeline.my_messages(group).messages for group in GROUPS] == [(), ()]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_any_history_is_answered_as_by_the_model(kind: str, shared_store: Callable[[str, str], Store]) -> None:
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_any_history_is_answered_as_by_the_model(
+    kind: str, shared_store: Callable[[str, str], Store], remotes: Remotes
+) -> None:
     store = shared_store(kind, "timeline model")
 
     @settings(max_examples=settings().max_examples * HISTORIES[kind] // 10)
     @given(steps=st.lists(STEPS, min_size=5, max_size=30))
     def histories(steps: list[tuple[Any, ...]]) -> None:
-        run = begin(store)
+        run = begin(store, remotes if kind == CLIENT else None)
         try:
             # There is something to begin with, so that most steps are about something.
             run.step("create", "plain", "east", [("a", 0, 0, 0), ("b", 0, 0, 1), ("c", 1_000, 0, 0), (None, 0, 0, 0)])

@@ -75,7 +75,7 @@ def test_nothing_is_left_of_what_was_removed(fresh_line: Line, fresh_store: Stor
         line.timeline.done(leases_of([*line.timeline.my_leases("w"), *line.lease("v")]))
         assert line.messages() == ()
         prune(fresh_store, line.clock)
-    number = line.timeline.topic(line.topic).number
+    number = line.stored.number
 
     def left(rows: Rows) -> tuple[bool, list[int]]:
         return rows.has_spots(number), rows.bundles_of_group(rows.producer_group(line.group), 0, 10)
@@ -96,7 +96,7 @@ def test_a_step_takes_no_more_than_it_is_told(fresh_line: Line, fresh_store: Sto
     line = fresh_line
     line.timeline.create(line.topic, [NewMessage(at=number) for number in range(10)], producer_group=line.group)
     line.cancel(*ids_of(line.messages()))
-    topic = line.timeline.topic(line.topic)
+    topic = line.stored
     steps = [fresh_store.transact(lambda rows: prune_ended(rows, topic, line.now + 1, 4)) for _ in range(4)]
     assert steps == [4, 4, 2, 0]
 

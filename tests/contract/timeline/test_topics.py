@@ -66,8 +66,12 @@ def test_topics_are_listed_by_name(fresh_line: Line) -> None:
 
 def test_names_that_look_alike_are_two_topics(timeline: Timeline) -> None:
     name = new_id()
-    made = [timeline.create_topic(one).number for one in (name, f"{name} ", name.upper(), f"{name}é", f"{name}e\u0301")]
-    assert len(set(made)) == 5
+    alike = (name, f"{name} ", name.upper(), f"{name}é", f"{name}e\u0301")
+    for buckets, one in enumerate(alike, 1):
+        timeline.create_topic(one, buckets=buckets)
+    assert [(timeline.topic(one).name, timeline.topic(one).buckets) for one in alike] == list(
+        zip(alike, range(1, 6), strict=True)
+    )
 
 
 # --- update -----------------------------------------------------------------------------------------------------------
@@ -141,14 +145,15 @@ def test_a_topic_that_is_being_deleted_takes_nothing_new(line: Line) -> None:
 def test_a_name_is_free_again_when_the_messages_are_gone(fresh_line: Line, clock: HandClock) -> None:
     line, timeline = fresh_line, fresh_line.timeline
     line.create("a", "b", at=line.now + 5)
-    number = timeline.topic(line.topic).number
+    number = line.stored.number
     timeline.delete_topic(line.topic)
     prune(timeline._store, clock)
     with pytest.raises(UnknownTopic):
         timeline.topic(line.topic)
     assert timeline.topics() == []
     assert line.messages() == ()
-    assert timeline.create_topic(line.topic, buckets=8).number != number
+    assert timeline.create_topic(line.topic, buckets=8).buckets == 8
+    assert line.stored.number != number
     assert line.counts() == (0, 0, 0)
     line.create("a", "b")
     assert line.counts() == (0, 0, 2)

@@ -278,3 +278,20 @@ def test_what_redis_no_longer_has_is_unknown(tracker: EstimatedTracker, server: 
     server.pexpireat(KEY + fanout, 1)
     with pytest.raises(UnknownFanout):
         tracker.ack(fanout)
+
+
+def test_labels_are_those_it_was_first_opened_with(tracker: EstimatedTracker) -> None:
+    fanout = new_id()
+    assert tracker.open(fanout, labels={"user_key": "Møller 1", "a": "b"}).labels == {"a": "b", "user_key": "Møller 1"}
+    assert tracker.open(fanout, labels={"user_key": "2"}).labels["user_key"] == "Møller 1"
+    assert tracker.status(fanout).labels["user_key"] == "Møller 1"
+    assert tracker.open().labels == {}
+    with pytest.raises(InvalidName, match="the value of the label 'a' must have 1 to 255 characters"):
+        tracker.open(labels={"a": ""})
+
+
+def test_a_fanout_is_forgotten_once(tracker: EstimatedTracker) -> None:
+    fanout = opened(tracker)
+    assert [tracker.forget(fanout), tracker.forget(fanout)] == [True, False]
+    with pytest.raises(UnknownFanout):
+        tracker.status(fanout)

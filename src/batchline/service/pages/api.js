@@ -44,13 +44,13 @@ function queryText(query) {
 async function ask(method, address, body, signal, group) {
   const headers = { accept: "application/json" };
   if (token) headers.authorization = `Bearer ${token}`;
-  if (group) headers["batchline-producer-group"] = group;
+  if (group) headers["batchline-producer-group"] = encodeURIComponent(group);
   if (body !== undefined) headers["content-type"] = "application/json";
   const signals = [AbortSignal.timeout(PATIENCE_MS), ...(signal ? [signal] : [])];
   let response, text;
   try {
     response = await fetch(address, {
-      method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store", signal: AbortSignal.any(signals),
+      method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store", keepalive: method !== "GET", signal: AbortSignal.any(signals),
     });
     text = await response.text();
   } catch (error) {

@@ -229,7 +229,7 @@ const limitValues = (limit, columns) => (!limit ? [] : Array.isArray(limit.value
 function columnText({ from, to }) {
   if (to - from >= 864e5) return day(from);
   const seconds = to - from < 60_000;
-  const begin = day(from) === day(Date.now()) ? clock(from, seconds) : `${day(from)} ${clock(from, seconds)}`;
+  const begin = day(from) === day(Date.now()) && to - from < 36e5 ? clock(from, seconds) : `${day(from)} ${clock(from, seconds)}`;
   return to === from ? begin : `${begin}–${clock(to, seconds)}`;
 }
 

@@ -2,7 +2,7 @@
 
 import { fill, h } from "./dom.js";
 
-const NOTE_MS = 10_000;
+const NOTE_MS = 10_000, THEN_MS = 5_000;
 
 /** Shows a dialog of parts; resolves when it is closed, with what `close(value)` was given. */
 export function show(label, ...parts) {
@@ -38,17 +38,26 @@ export async function confirm({ title, text, action, dangerous = false, fields =
   return answer ?? null;
 }
 
-/** A note at the foot of the page, with a way to take back what was done. */
-export function note(text, { bad = false, undo = null } = {}) {
+/**
+ * A note at the foot of the page, with a way to take back what was done. With `then`, it is not done yet: it is when the
+ * note goes, also if the page does, unless it is taken back.
+ */
+export function note(text, { bad = false, undo = null, then = null } = {}) {
   const notes = document.getElementById("notes");
-  const close = () => node.remove();
+  const close = () => {
+    window.removeEventListener("pagehide", close);
+    node.remove();
+    then?.();
+    then = null;
+  };
   const node = h("div", { class: bad ? "note bad" : "note", role: bad ? "alert" : "status" },
     h("span", {}, text),
-    undo && h("button", { type: "button", onclick: () => { close(); undo(); } }, "Undo"),
+    undo && h("button", { type: "button", onclick: () => { then = null; close(); undo(); } }, "Undo"),
     h("button", { type: "button", class: "icon-button", "aria-label": "Close", onclick: close }, "×"),
   );
   notes.append(node);
-  setTimeout(close, NOTE_MS);
+  setTimeout(close, then ? THEN_MS : NOTE_MS);
+  if (then) window.addEventListener("pagehide", close);
 }
 
 /** Says something to who listens instead of looking. */

@@ -82,7 +82,7 @@ async function expire(fanout, view) {
   const answer = await confirm({ title: "Give the fanout up?", text: `${plural(fanout.pending, "item is", "items are")} pending. A later ack will be answered “expired”. This cannot be undone.`, action: "Give it up", dangerous: true });
   if (!answer) return;
   try {
-    await post(path`/v1/fanouts/${fanout.id}/expire`);
+    await post(path`/v1/fanouts/${fanout.id}/expire`, {});
     note(`${fanout.id} is given up.`);
   } catch (error) {
     note(`That did not work: ${error.message}`, { bad: true });

@@ -8,8 +8,6 @@ import { from, local, moment, plural } from "./words.js";
 const STATES = { waiting: ["waiting", "busy"], available: ["due", "warn"], processing: ["in hand", "good"] };
 const ENDINGS = { released: "given back", expired: "its lease ended", moved: "moved" };
 const LONGEST = 4_000;
-/** The id of a cancelled message is free again when the service has tidied up, which it does every second. */
-const TRIES = 8, TRY_MS = 700;
 
 export class MessageCard {
   /** `chosen(id)` hears which message the reader looks at. */
@@ -93,7 +91,10 @@ export class MessageCard {
 
   async cancel(message) {
     const answer = await confirm({ title: "Cancel the message?", text: `${message.id} will not be delivered.`, action: "Cancel the message", dangerous: true });
-    if (answer) await this.change(message, "cancel", { ids: [message.id] }, "cancelled", `${message.id} is cancelled.`, () => this.putBack(message));
+    if (!answer) return;
+    // What was cancelled cannot be put back at once, its id is kept for a while: so there is time before it, not after.
+    const then = () => this.change(message, "cancel", { ids: [message.id] }, "cancelled", `${message.id} is cancelled.`);
+    note(`${message.id} is about to be cancelled.`, { undo: () => note(`${message.id} stays.`), then });
   }
 
   async change(message, word, form, wanted, said, undo) {
@@ -105,19 +106,6 @@ export class MessageCard {
       note(`That did not work: ${error.message}`, { bad: true });
     }
     this.view.wake();
-  }
-
-  async putBack({ topic, id, at, body, body_base64, priority, ...message }) {
-    const messages = [{ id, at, body, body_base64, priority }];
-    for (let left = TRIES; left; left--) {
-      const { outcomes: [one] } = await post(path`/v1/topics/${topic}/messages`, { messages }, this.group(message));
-      if (one.outcome === "created") {
-        note(`${id} is back.`);
-        return this.view.wake();
-      }
-      await new Promise((resolve) => setTimeout(resolve, TRY_MS));
-    }
-    note(`${id} could not be put back.`, { bad: true });
   }
 
   /** Where there are no tokens, one acts in the name of the owner. */

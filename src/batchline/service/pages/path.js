@@ -73,7 +73,7 @@ function texts({ stage, x, y, wide, high }, now) {
     trend(stage, x + 1, y + high - 25, wide - 2, 24),
     s("text", { class: "name", x: left, y: y + 20 }, stage.name),
     s("text", { class: "rate", x: left, y: y + 45 }, rate(stage.per_second)),
-    s("text", { class: "note", x: left, y: y + 63 }, stage.per_second === null ? "nobody tells" : stage.unit),
+    s("text", { class: "note", x: left, y: y + 63 }, stage.per_second === null ? "not reported" : stage.unit),
     stage.backlog !== null && s("text", { class: "note backlog", x: left, y: y + 81 }, backlog(stage)),
     stage.since && stage.backlog > 0 && s("text", { class: "note", x: left, y: y + 97 }, `oldest ${span(now - Date.parse(stage.since))}`),
   ];
@@ -85,7 +85,7 @@ function flatTexts({ stage, x, y, wide, high }, now) {
     trend(stage, x + wide * 0.42, y + high - 32, wide * 0.58 - 1, 31),
     s("text", { class: "name", x: x + 14, y: y + 24 }, stage.name),
     s("text", { class: "rate", x: x + wide - (stage ? 26 : 0), y: y + 27, "text-anchor": "end" }, rate(stage.per_second)),
-    s("text", { class: "note", x: x + 14, y: y + 46 }, stage.backlog === null ? (stage.per_second === null ? "nobody tells" : stage.unit) : backlog(stage) + since),
+    s("text", { class: "note", x: x + 14, y: y + 46 }, stage.backlog === null ? (stage.per_second === null ? "not reported" : stage.unit) : backlog(stage) + since),
   ];
 }
 

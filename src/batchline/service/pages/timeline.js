@@ -69,7 +69,7 @@ export function open(view) {
   };
 }
 
-const emptyTopics = () => h("p", { class: "card empty" }, h("strong", {}, "There is no topic yet, or none that you may see."), "Make one, and put a message on it: ", h("code", {}, "batchline topic create orders"), " ", h("code", {}, "batchline put orders --at +1h hello"));
+const emptyTopics = () => h("p", { class: "card empty" }, h("strong", {}, "There is no topic yet, or none that you may see."), "Make one, and put a message on it: ", h("code", {}, "batchline topic create orders"), " ", h("code", {}, "batchline put orders --in 1h --body hello"));
 
 function drawFigures(node, counts, load, range) {
   const soon = load.bins.reduce((sum, bin) => sum + bin.count, 0);
@@ -82,27 +82,28 @@ function drawFigures(node, counts, load, range) {
 function drawLoad(chart, told, { bins, messages_per_second: perSecond }, topic, range) {
   const columns = bins.map((bin) => ({ from: Date.parse(bin.begin), to: Date.parse(bin.end) }));
   const values = bins.map((bin) => bin.count);
-  const can = perSecond ? columns.map(({ from, to }) => (perSecond * (to - from)) / 1_000) : null;
-  // A line far above all bars would press them flat.
-  const near = can && Math.min(...can) <= 3 * Math.max(...values);
+  // The first and the last stretch may be shorter; a line far above all bars would press them flat.
+  const length = Math.max(...columns.map(({ from, to }) => to - from));
+  const can = (perSecond * length) / 1_000;
+  const near = perSecond && can <= 3 * Math.max(...values);
   const spikes = bins.filter((bin) => bin.spike).length;
   chart.update({
     label: `Messages on ${topic} that become due in the next ${range}`,
     columns,
     series: [{ name: "messages", values, tone: "accent" }],
     marked: bins.map((bin) => bin.spike),
-    limit: near ? { name: "what consumers can take", values: can } : null,
+    limit: near ? { name: "what consumers can take", values: columns.map(({ from, to }) => (to - from === length ? can : null)) } : null,
   });
   const tells = [];
   if (!values.some(Boolean)) tells.push(`Nothing becomes due in the next ${range}.`);
-  tells.push(perSecond ? `The consumers have shown that they take ${rate(perSecond)}.` : "No consumer has shown yet how much it can take.");
+  tells.push(perSecond ? `The consumers have shown that they take ${rate(perSecond)}${near ? "" : ", far more than this"}.` : "No consumer has shown yet how much it can take.");
   if (spikes) tells.push(`${plural(spikes, "stretch has", "stretches have")} more than that: red.`);
   fill(told, tells.join(" "));
 }
 
 function consumerTable(list, due) {
   if (!list.length) {
-    return h("p", { class: "empty" }, h("strong", {}, due ? `Nobody is there, and ${plural(due, "message is", "messages are")} due.` : "Nobody is there."), "A consumer begins with ", h("code", {}, "batchline lease"), " or the ", h("code", {}, "Consumer"), " class.");
+    return h("p", { class: "empty" }, h("strong", {}, due ? `Nobody is there, and ${plural(due, "message is", "messages are")} due.` : "Nobody is there."), "A consumer begins with ", h("code", {}, "batchline lease orders --consumer me"), " or the ", h("code", {}, "Consumer"), " class.");
   }
   return h("div", { class: "scroll" }, h("table", {},
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Consumer"), ["Rate", "Clock", "Seen"].map((name) => h("th", { scope: "col", class: "number" }, name)))),

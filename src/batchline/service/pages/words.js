@@ -33,7 +33,7 @@ export function span(ms) {
     const whole = Math.floor(seconds / length);
     if (whole) parts.push(`${whole} ${unit}`);
     else if (parts.length) break;
-    if (parts.length === 2 || whole >= 20) break;
+    if (parts.length === 2 || whole >= 10) break;
     seconds -= whole * length;
   }
   return parts.join(" ");

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,13 +12,14 @@ from batchline.errors import FanoutSealed, StoreUnavailable, UnknownFanout
 from batchline.stores.redis.connection import connect, translated, without_secrets
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Self
 
 __all__ = ["EstimateStore"]
 
-VERBS: Final = ("open", "add", "seal", "ack", "fail", "status")
+VERBS: Final = ("open", "add", "seal", "ack", "fail", "status", "forget")
 #: These can be sent twice and give the same answer; the others would count twice.
-REPEATABLE: Final = ("open", "seal", "status")
+REPEATABLE: Final = ("open", "seal", "status", "forget")
 KEY: Final = "batchline:estimate:"
 
 
@@ -34,9 +36,12 @@ class EstimateStore:
         self._where = without_secrets(url)
         self._scripts = {verb: self._client.register_script(_script(verb)) for verb in VERBS}
 
-    def open(self, fanout: str, ttl_ms: int, tolerate: int | None, now_us: int) -> EstimateStatus:
+    def open(
+        self, fanout: str, ttl_ms: int, tolerate: int | None, now_us: int, labels: Mapping[str, str] | None = None
+    ) -> EstimateStatus:
         """Begin a fanout, kept for `ttl_ms` after its last change; one that is there already stays as it is."""
-        kept = self._call("open", fanout, now_us, ttl_ms, "" if tolerate is None else tolerate)
+        tolerated, text = "" if tolerate is None else tolerate, json.dumps(labels) if labels else ""
+        kept = self._call("open", fanout, now_us, ttl_ms, tolerated, text)
         return _status(fanout, kept)
 
     def add(self, fanout: str, count: int, now_us: int) -> int:
@@ -62,6 +67,10 @@ class EstimateStore:
     def status(self, fanout: str, now_us: int) -> EstimateStatus:
         """All that is known of a fanout; changes nothing."""
         return _status(fanout, self._call("status", fanout, now_us))
+
+    def forget(self, fanout: str, now_us: int) -> bool:
+        """Let a fanout be gone; tells whether it was there."""
+        return bool(self._call("forget", fanout, now_us))
 
     def close(self) -> None:
         """Close the connections; a later call would open new ones."""
@@ -103,4 +112,5 @@ def _status(fanout: str, answer: list[str]) -> EstimateStatus:
     """From fields and values in turn."""
     fields = dict(zip(answer[::2], answer[1::2], strict=True))
     fields.pop("told_to", None)
-    return estimate_status(fanout, {field: int(text) for field, text in fields.items()})
+    labels = json.loads(fields.pop("labels", "{}"))
+    return estimate_status(fanout, {field: int(text) for field, text in fields.items()}, labels)

@@ -5,6 +5,7 @@
 --   opened_us, sealed_us, completed_us, failed_us, active_us      when; absent as long as it has not happened
 --   ttl_ms                      how long it is kept after the last call that changed something
 --   told_to                     the seal that was told of the end
+--   labels                      what it was opened with, as JSON; absent for none
 --
 -- KEYS[1] names the fanout, ARGV[1] is the time of the call. Every verb answers nil for a fanout that is not there.
 -- Times are kept as they came: Lua writes a number with 14 digits, and a time has 16.

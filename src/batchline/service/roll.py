@@ -1,0 +1,137 @@
+"""Who has a socket at this process: seen as consumers, asked for their tokens again, and one of each name."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from itertools import count
+from typing import Any, Final, Protocol
+
+from batchline.errors import BatchlineError, Degraded, ServiceRefused, StoreError, TopicRefused, Unauthorized
+from batchline.runtime.clock import wait_for
+from batchline.runtime.services import Wait
+from batchline.runtime.timeline import Timeline
+from batchline.runtime.tokens import Tokens
+from batchline.stores.timeline_rows import ConsumerRow
+from batchline.wire.push import Close
+
+__all__ = ["Attending", "Roll"]
+
+LOG: Final = logging.getLogger("batchline.service")
+#: How often tokens are looked at; what was read of one is believed for as long.
+CALL_EVERY: Final = timedelta(seconds=5)
+#: Of so many calls, one is told to the store.
+BEATS: Final = 2
+#: How long an older socket of the same consumer has to end.
+LAST_WORDS_S: Final = 5.0
+InThread = Callable[..., Awaitable[Any]]
+
+
+class Attending(Protocol):
+    """A socket of a consumer."""
+
+    topic: str
+    consumer: str
+    token_text: str | None
+    #: Set when it has let go of everything.
+    ended: asyncio.Event
+
+    def seen(self, now_ms: int) -> ConsumerRow:
+        """How it was since it was seen last."""
+
+    def sweep(self, now_ms: int) -> None:
+        """Forget leases that have ended."""
+
+    def end(self, code: int, error: BatchlineError) -> None:
+        """Tell it why, and close it."""
+
+
+class Roll:
+    """One for a process. It works while there are sockets."""
+
+    def __init__(self, timeline: Timeline, tokens: Tokens, in_thread: InThread, *, wait: Wait = wait_for) -> None:
+        self._timeline, self._tokens, self._in_thread, self._wait = timeline, tokens, in_thread, wait
+        self._present: dict[tuple[str, str], Attending] = {}
+        self._calling: asyncio.Task[None] | None = None
+        self._empty = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._present)
+
+    async def enter(self, one: Attending) -> None:
+        """Note a socket, in place of an older one of the same consumer; raises what is wrong with the topic."""
+        older = self._present.get((one.topic, one.consumer))
+        self._present[one.topic, one.consumer] = one
+        try:
+            if older is not None:
+                older.end(Close.REPLACED, ServiceRefused("another socket of this consumer was opened"))
+                await self._wait(older.ended, LAST_WORDS_S)
+            await self._in_thread(self._timeline.attend, one.topic, [one.seen(self._timeline.now_ms())])
+        except BaseException:
+            self._forget(one)
+            raise
+        if self._calling is None:
+            self._calling = asyncio.ensure_future(self._call_all())
+
+    async def leave(self, one: Attending) -> None:
+        """Forget a socket; and its consumer, unless it has another one by now."""
+        if self._forget(one):
+            with suppress(StoreError, Degraded, TopicRefused):
+                await self._in_thread(self._timeline.unsubscribe, one.topic, one.consumer)
+
+    def _forget(self, one: Attending) -> bool:
+        if self._present.get((one.topic, one.consumer)) is not one:
+            return False
+        del self._present[one.topic, one.consumer]
+        if not self._present:
+            self._empty.set()
+        return True
+
+    async def _call_all(self) -> None:
+        for number in count(1):
+            self._empty.clear()
+            await self._wait(self._empty, CALL_EVERY.total_seconds())
+            if not self._present:
+                break
+            # A store that is away comes back: nobody loses a socket by that.
+            try:
+                await self.call(is_beat=number % BEATS == 0)
+            except (StoreError, Degraded):
+                pass
+            except Exception:
+                LOG.exception("calling the roll")
+        self._calling = None
+
+    async def call(self, *, is_beat: bool) -> None:
+        """Look at everybody once."""
+        now_ms = self._timeline.now_ms()
+        for one in self._present.values():
+            one.sweep(now_ms)
+        texts = {one.token_text for one in self._present.values()}
+        refused = await self._in_thread(self._refused, texts)
+        for one in [one for one in self._present.values() if one.token_text in refused]:
+            one.end(Close.POLICY, refused[one.token_text])
+        if is_beat:
+            await self._beat(now_ms)
+
+    def _refused(self, texts: Iterable[str | None]) -> Mapping[str | None, Unauthorized]:
+        refused: dict[str | None, Unauthorized] = {}
+        for text in texts:
+            try:
+                if text is not None or self._tokens.any():
+                    self._tokens.check(text)
+            except Unauthorized as error:
+                refused[text] = error
+        return refused
+
+    async def _beat(self, now_ms: int) -> None:
+        topics: dict[str, list[Attending]] = {}
+        for one in self._present.values():
+            topics.setdefault(one.topic, []).append(one)
+        for topic, some in topics.items():
+            try:
+                await self._in_thread(self._timeline.attend, topic, [one.seen(now_ms) for one in some])
+            except TopicRefused as error:
+                for one in some:
+                    one.end(Close.TOPIC, error)

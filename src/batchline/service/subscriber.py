@@ -1,0 +1,264 @@
+"""One socket of a consumer: what is due goes out as long as it has room, and what it asks for is done and told."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+from starlette.websockets import WebSocketDisconnect
+
+from batchline.core.message import Lease, LeasedMessage, Outcome
+from batchline.errors import BatchlineError, Degraded, Forbidden, StoreError, TopicRefused
+from batchline.service.hand import Hand, check_prefetch
+from batchline.service.leases import checked_leases
+from batchline.service.operation import SocketCall
+from batchline.service.waiting import Wanted
+from batchline.stores.timeline_rows import ConsumerRow
+from batchline.wire.form import ms_of_at, read_span
+from batchline.wire.messages import leased_messages, outcomes_form
+from batchline.wire.problems import problem_of
+from batchline.wire.push import (
+    Asked,
+    Beat,
+    Close,
+    Done,
+    Extend,
+    Leave,
+    Prefetch,
+    Problem,
+    Pushed,
+    Release,
+    Said,
+    Subscribed,
+    Told,
+    read_asked,
+)
+
+__all__ = ["Subscriber"]
+
+LOG: Final = logging.getLogger("batchline.service")
+encode: Final = msgspec.json.Encoder().encode
+#: Bodies that one frame holds, unless one alone is larger.
+FRAME_BYTES: Final = 1 << 20
+#: How long a close may take.
+CLOSE_S: Final = 5.0
+LEFT: Final = "the consumer has left"
+
+
+class Subscriber:
+    """A socket, from before it is accepted until it has ended."""
+
+    def __init__(self, call: SocketCall[Any], consumer: str, prefetch: int, duration: timedelta | None) -> None:
+        self.topic, self.consumer, self.token_text = call.topic, consumer, call.token_text
+        self.ended = asyncio.Event()
+        self._call, self._parts, self._socket = call, call.parts, call.socket
+        self._duration = duration
+        self._hand = Hand(prefetch)
+        self._wanted = Wanted(consumer, self._hand.room, duration)
+        self._room = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._closing: tuple[int, BatchlineError | None] | None = None
+        self._lease_ms = 0
+        self._held: list[LeasedMessage] = []
+        self._drift_ms = self._done = 0
+        self._seen_ms = call.parts.timeline.now_ms()
+
+    async def enter(self) -> None:
+        """Take part in the topic, with what it holds from before; raises what is wrong, before anything is accepted."""
+        timeline, in_thread = self._parts.timeline, self._parts.in_thread
+        # First of all: an older socket does not make room for one that is refused.
+        self._lease_ms = (await in_thread(timeline.topic, self.topic)).lease_ms(self._duration)
+        await self._parts.roll.enter(self)
+        self._held = await in_thread(lambda: timeline.my_leases(self.consumer, topic=self.topic))
+
+    async def live(self) -> None:
+        """Push and listen, until one side ends it."""
+        tasks: list[asyncio.Task[Any]] = [asyncio.ensure_future(one) for one in (self._talk(), self._stop.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if tasks[0].done():
+                tasks[0].result()
+        except WebSocketDisconnect:
+            pass
+        except Exception:  # noqa: BLE001 - it is logged
+            self._break()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _talk(self) -> None:
+        await self._greet()
+        pushing = asyncio.ensure_future(self._push())
+        try:
+            await self._listen()
+        finally:
+            pushing.cancel()
+            await asyncio.gather(pushing, return_exceptions=True)
+
+    async def leave(self) -> None:
+        """Let go of everything: leases stay, for it may come again, unless it has said that it goes."""
+        try:
+            if self._closing == (Close.LEFT, None):
+                await self._release_all()
+            await self._parts.roll.leave(self)
+        finally:
+            self.ended.set()
+        if self._closing is not None:
+            await self._close(*self._closing)
+
+    # --- what the roll asks ---
+
+    def seen(self, now_ms: int) -> ConsumerRow:
+        """How it was since it was seen last."""
+        speed = self._done * 1_000 / max(now_ms - self._seen_ms, 1)
+        self._seen_ms, self._done = now_ms, 0
+        return ConsumerRow(self.consumer, now_ms, self._drift_ms, speed)
+
+    def sweep(self, now_ms: int) -> None:
+        """Forget leases that have ended."""
+        self._hand.sweep(now_ms)
+        self._room.set()
+
+    def end(self, code: int, error: BatchlineError | None) -> None:
+        """Tell it why, and close it."""
+        if self._closing is None:
+            self._closing = (code, error)
+        self._stop.set()
+
+    # --- out ---
+
+    async def _greet(self) -> None:
+        await self._send(
+            Subscribed(
+                lease_ms=self._lease_ms,
+                prefetch=self._hand.prefetch,
+                clock_ms=self._parts.timeline.now_ms(),
+                resumed=len(self._held),
+            )
+        )
+        held, self._held = self._held, []
+        await self._hand_over(held)
+
+    async def _push(self) -> None:
+        try:
+            while True:
+                while not self._hand.room():
+                    self._room.clear()
+                    await self._room.wait()
+                found = await self._parts.pumps.of(self.topic).lease(self._wanted)
+                if not found:  # the process is about to end, and so is the socket
+                    return
+                await self._hand_over(found)
+        except TopicRefused as error:
+            self.end(Close.TOPIC, error)
+        except WebSocketDisconnect:
+            pass
+        except Exception:  # noqa: BLE001 - it is logged
+            self._break()
+
+    def _break(self) -> None:
+        LOG.exception("the socket of consumer %r on topic %r", self.consumer, self.topic)
+        self.end(Close.BROKEN, None)
+
+    async def _hand_over(self, messages: list[LeasedMessage]) -> None:
+        self._hand.take(message.lease for message in messages)
+        for some in _frames(messages):
+            await self._send(Pushed(messages=leased_messages(some).messages))
+
+    async def _send(self, frame: Said) -> None:
+        await self._socket.send_text(encode(frame).decode())
+
+    async def _close(self, code: int, error: BatchlineError | None) -> None:
+        with suppress(TimeoutError, WebSocketDisconnect, RuntimeError):
+            async with asyncio.timeout(CLOSE_S):
+                if error is not None:
+                    await self._send(Problem(problem=problem_of(error)))
+                await self._socket.close(code, "" if error is None else type(error).__name__)
+
+    # --- in ---
+
+    async def _listen(self) -> None:
+        while not self._stop.is_set():
+            event = await self._socket.receive()
+            if event["type"] == "websocket.disconnect":
+                return
+            data = event.get("text")
+            answer = await self._answer(event.get("bytes") or b"" if data is None else data)
+            if answer is not None:
+                await self._send(answer)
+
+    async def _answer(self, data: str | bytes) -> Said | None:
+        request: int | None = None
+        try:
+            frame = read_asked(data)
+            request = frame.request
+            outcomes = await self._do(frame)
+        except BatchlineError as error:
+            return Problem(problem=problem_of(error), request=request)
+        return None if outcomes is None else Told(outcomes=outcomes_form(outcomes).outcomes, request=request)
+
+    async def _do(self, frame: Asked) -> list[Outcome] | None:
+        if isinstance(frame, Extend | Release | Done):
+            return await self._change(frame)
+        if isinstance(frame, Prefetch):
+            self._hand.prefetch = check_prefetch(frame.prefetch)
+        elif isinstance(frame, Beat):
+            self._drift_ms = ms_of_at("the clock of a consumer", frame.clock) - self._parts.timeline.now_ms()
+        elif isinstance(frame, Leave):
+            self.end(Close.LEFT, None)
+        self._room.set()
+        return None
+
+    async def _change(self, frame: Extend | Release | Done) -> list[Outcome]:
+        change = self._changing(frame, self._leases(frame.leases))
+        outcomes = await self._parts.in_thread(change)
+        if isinstance(frame, Extend):
+            self._hand.extended(outcomes)
+        else:
+            self._hand.finished(outcomes)
+            self._done += sum(outcome.outcome == "done" for outcome in outcomes)
+        self._room.set()
+        if isinstance(frame, Release):
+            self._parts.pumps.of(self.topic).wake()
+        return outcomes
+
+    def _changing(self, frame: Extend | Release | Done, leases: list[Lease]) -> Callable[[], list[Outcome]]:
+        timeline = self._parts.timeline
+        if isinstance(frame, Done):
+            return lambda: timeline.done(leases)
+        if isinstance(frame, Extend):
+            duration = self._duration if frame.duration is None else read_span("duration", frame.duration)
+            return lambda: timeline.extend(leases, duration)
+        at = None if frame.at is None else ms_of_at("the moment of a release", frame.at)
+        return lambda: timeline.release(leases, at, reason=frame.reason)
+
+    def _leases(self, texts: list[str]) -> list[Lease]:
+        leases = checked_leases(self._call.caller, self.topic, texts)
+        for consumer in {lease.consumer for lease in leases} - {self.consumer}:
+            raise Forbidden(f"this socket is for leases of consumer {self.consumer!r}, got one of {consumer!r}")
+        return leases
+
+    async def _release_all(self) -> None:
+        leases = self._hand.leases()
+        with suppress(StoreError, Degraded):
+            if leases:
+                await self._parts.in_thread(lambda: self._parts.timeline.release(leases, reason=LEFT))
+                self._parts.pumps.of(self.topic).wake()
+
+
+def _frames(messages: Iterable[LeasedMessage]) -> Iterator[list[LeasedMessage]]:
+    """Messages, so many together that a frame is not too large."""
+    some: list[LeasedMessage] = []
+    size = 0
+    for message in messages:
+        if some and size + len(message.body) > FRAME_BYTES:
+            yield some
+            some, size = [], 0
+        some.append(message)
+        size += len(message.body)
+    if some:
+        yield some

@@ -1,0 +1,56 @@
+"""How much a process has to do: requests that are worked on, and those who wait for messages, each bounded."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from batchline.errors import Overloaded
+from batchline.wire.problems import RETRY_AFTER_S
+
+__all__ = ["MOST_UNDER_WAY", "MOST_WAITING", "UnderWay"]
+
+#: Requests that are worked on at the same time; those who wait for messages are not counted.
+MOST_UNDER_WAY: Final = 256
+#: Long polls and sockets at the same time.
+MOST_WAITING: Final = 2_000
+
+
+class UnderWay:
+    """Counts, in the loop's thread."""
+
+    def __init__(self, most: int = MOST_UNDER_WAY, most_waiting: int = MOST_WAITING) -> None:
+        self._most, self._most_waiting = most, most_waiting
+        self.requests = 0
+        self.waiting = 0
+
+    @contextmanager
+    def working(self, *, urgent: bool = False) -> Iterator[None]:
+        """A request is worked on; Overloaded if there are too many, unless it is urgent."""
+        if self.requests >= self._most and not urgent:
+            raise Overloaded(f"{self.requests:,} requests are under way: try again in {RETRY_AFTER_S} s")
+        self.requests += 1
+        try:
+            yield
+        finally:
+            self.requests -= 1
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """A request that is worked on waits for messages, and is not counted meanwhile."""
+        with self.attending():
+            self.requests -= 1
+            try:
+                yield
+            finally:
+                self.requests += 1
+
+    @contextmanager
+    def attending(self) -> Iterator[None]:
+        """Somebody waits for messages; Overloaded if too many do."""
+        if self.waiting >= self._most_waiting:
+            raise Overloaded(f"{self.waiting:,} wait for messages here: try again in {RETRY_AFTER_S} s")
+        self.waiting += 1
+        try:
+            yield
+        finally:
+            self.waiting -= 1

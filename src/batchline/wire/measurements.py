@@ -1,0 +1,19 @@
+"""Measurements over HTTP."""
+
+from batchline.wire.form import Form
+
+__all__ = ["Landed", "Rejected"]
+
+
+class Rejected(Form):
+    """What is no measurement, by its line, or its place in the array, counted from 1."""
+
+    line: int
+    reason: str
+
+
+class Landed(Form, omit_defaults=False):
+    """How many measurements are on disk, and what of the request was none."""
+
+    accepted: int
+    rejected: list[Rejected]

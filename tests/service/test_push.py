@@ -1,0 +1,297 @@
+"""Sockets on which messages are pushed, on a real server."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Subprotocol
+
+from batchline import NewMessage, Timeline, open_store
+from batchline.runtime.tokens import Tokens
+from batchline.service import roll
+from batchline.service.service import SOCKETS
+from batchline.wire.push import LARGEST_FRAME, Close
+from tests.doubles import new_id
+from tests.service.serving import Place, placed
+
+PATIENCE_S = 20
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Place]:
+    with open_store("memory://") as store, placed(store) as place:
+        yield place
+
+
+@pytest.fixture
+def timeline(place: Place) -> Timeline:
+    assert place.service is not None
+    return place.service.parts.timeline
+
+
+@pytest.fixture
+def topic(timeline: Timeline) -> str:
+    return timeline.create_topic(f"jobs/{new_id()}").name
+
+
+def put(timeline: Timeline, topic: str, count: int, **options: Any) -> list[str]:
+    ids = [f"m{number}" for number in range(count)]
+    timeline.create(topic, [NewMessage(id=id, **options) for id in ids], producer_group="p")
+    return ids
+
+
+@contextmanager
+def socket(
+    place: Place, topic: str, query: str = "consumer=c&prefetch=3", **options: Any
+) -> Iterator[ClientConnection]:
+    address = f"{place.url.replace('http', 'ws')}/v1/topics/{quote(topic, safe='')}/messages/subscribe?{query}"
+    with connect(address, proxy=None, **options) as opened:
+        yield opened
+
+
+def heard(opened: ClientConnection, kind: str) -> dict[str, Any]:
+    frame: dict[str, Any] = json.loads(opened.recv(PATIENCE_S))
+    assert frame.pop("type") == kind, frame
+    return frame
+
+
+def say(opened: ClientConnection, kind: str, **fields: Any) -> None:
+    opened.send(json.dumps({"type": kind, **fields}))
+
+
+def pushed(opened: ClientConnection, count: int) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    while len(messages) < count:
+        messages += heard(opened, "messages")["messages"]
+    assert len(messages) == count
+    return messages
+
+
+def closed(opened: ClientConnection) -> int | None:
+    with pytest.raises(ConnectionClosed):
+        opened.recv(PATIENCE_S)
+    return opened.close_code
+
+
+def refused(place: Place, topic: str, query: str, **options: Any) -> tuple[int, str]:
+    with pytest.raises(InvalidStatus) as caught, socket(place, topic, query, **options):
+        pass
+    problem = json.loads(caught.value.response.body or b"")
+    return problem["status"], problem["type"].removeprefix("/problems/")
+
+
+def test_no_more_than_prefetch_are_with_the_consumer_and_each_that_ends_makes_room(
+    place: Place, timeline: Timeline, topic: str
+) -> None:
+    put(timeline, topic, 10)
+    with socket(place, topic) as opened:
+        assert heard(opened, "subscribed") | {"clock_ms": 0} == {
+            "lease_ms": 300_000,
+            "prefetch": 3,
+            "clock_ms": 0,
+            "resumed": 0,
+        }
+        first = pushed(opened, 3)
+        with pytest.raises(TimeoutError):
+            opened.recv(0.1)
+        say(opened, "done", request=1, leases=[first[0]["lease"]])
+        assert heard(opened, "outcomes") == {"request": 1, "outcomes": [{"id": first[0]["id"], "outcome": "done"}]}
+        assert pushed(opened, 1)[0]["id"] not in {message["id"] for message in first}
+        say(opened, "prefetch", prefetch=6)
+        assert len(pushed(opened, 3)) == 3
+    assert timeline.count(topic).total == 9
+
+
+def test_what_is_asked_is_answered_by_its_number(place: Place, timeline: Timeline, topic: str) -> None:
+    put(timeline, topic, 1)
+    with socket(place, topic) as opened:
+        heard(opened, "subscribed")
+        (message,) = pushed(opened, 1)
+        say(opened, "extend", request=7, leases=[message["lease"]], duration="10m")
+        told = heard(opened, "outcomes")
+        assert (told["request"], told["outcomes"][0]["outcome"]) == (7, "extended")
+        lease = told["outcomes"][0]["lease"]
+        say(opened, "release", request=8, leases=[lease, message["lease"]], reason="not now")
+        told = heard(opened, "outcomes")
+        assert [outcome["outcome"] for outcome in told["outcomes"]] == ["released", "lost"]
+        (again,) = pushed(opened, 1)
+        assert again["attempts"] == 2
+    (attempt,) = timeline.read(topic, "m0", producer_group="p").history
+    assert attempt.reason == "not now"
+
+
+def test_malformed_frames_are_answered_and_the_socket_lives(place: Place, timeline: Timeline, topic: str) -> None:
+    put(timeline, topic, 1)
+    with socket(place, topic) as opened:
+        heard(opened, "subscribed")
+        (message,) = pushed(opened, 1)
+        frames: list[str | bytes] = ["", "{", "[]", '{"type":"dance"}', '{"type":"done","leases":[1]}', b"\xff", b""]
+        frames += ['{"type":"done","leases":["nonsense"],"request":3}', '{"type":"prefetch","prefetch":-1}']
+        frames += ['{"type":"beat","clock":"yesterday"}', '{"type":"done","leases":[],"unknown":1}']
+        for frame in frames:
+            opened.send(frame)
+            assert heard(opened, "problem")["problem"]["status"] == 400
+        foreign = timeline.lease(topic, "other")
+        assert foreign == []
+        say(opened, "done", request=1, leases=[message["lease"].rpartition("/")[0] + "/other"])
+        assert heard(opened, "problem")["problem"]["type"] == "/problems/Forbidden"
+        say(opened, "done", request=2, leases=[message["lease"]])
+        assert heard(opened, "outcomes")["request"] == 2
+
+
+def test_a_frame_that_is_too_large_ends_the_socket(place: Place, topic: str) -> None:
+    with socket(place, topic) as opened:
+        heard(opened, "subscribed")
+        with suppress(ConnectionClosed):  # it may end before all was sent
+            opened.send(" " * (LARGEST_FRAME + 1))
+        assert closed(opened) in (1009, 1006)  # what was not read may make the connection break
+
+
+def test_leases_stay_when_a_socket_ends_and_are_resumed_by_the_name_of_the_consumer(
+    place: Place, timeline: Timeline, topic: str
+) -> None:
+    put(timeline, topic, 3)
+    with socket(place, topic) as opened:
+        heard(opened, "subscribed")
+        leases = {message["lease"] for message in pushed(opened, 3)}
+        assert [row.consumer for row in timeline.consumers(topic)] == ["c"]
+    with socket(place, topic, "consumer=c&prefetch=1") as opened:
+        assert heard(opened, "subscribed")["resumed"] == 3
+        assert {message["lease"] for message in pushed(opened, 3)} == leases
+
+
+def test_who_leaves_gives_everything_back_at_once(place: Place, timeline: Timeline, topic: str) -> None:
+    put(timeline, topic, 3)
+    with socket(place, topic) as opened:
+        heard(opened, "subscribed")
+        pushed(opened, 3)
+        say(opened, "leave")
+        assert closed(opened) == Close.LEFT
+    assert timeline.my_leases("c", topic=topic) == []
+    assert timeline.consumers(topic) == []
+    assert len(timeline.lease(topic, "other", limit=10)) == 3
+
+
+def test_a_second_socket_of_a_consumer_takes_the_place_of_the_first(
+    place: Place, timeline: Timeline, topic: str
+) -> None:
+    put(timeline, topic, 1)
+    with socket(place, topic) as first:
+        heard(first, "subscribed")
+        pushed(first, 1)
+        with socket(place, topic) as second:
+            assert heard(second, "subscribed")["resumed"] == 1
+            assert "another socket" in heard(first, "problem")["problem"]["detail"]
+            assert closed(first) == Close.REPLACED
+            assert [row.consumer for row in timeline.consumers(topic)] == ["c"]
+
+
+def test_large_messages_come_in_frames_that_a_client_takes(place: Place, timeline: Timeline, topic: str) -> None:
+    put(timeline, topic, 12, body=b"\x00" * (1 << 20))
+    with socket(place, topic, "consumer=c&prefetch=12", max_size=LARGEST_FRAME) as opened:
+        heard(opened, "subscribed")
+        assert len(pushed(opened, 12)) == 12
+
+
+def test_who_reads_nothing_holds_nobody_up(place: Place, timeline: Timeline, topic: str) -> None:
+    put(timeline, topic, 40, body=b"x" * (1 << 20))
+    with (
+        socket(place, topic, "consumer=slow&prefetch=32", max_queue=1),
+        socket(place, topic, "consumer=quick&prefetch=40", max_size=LARGEST_FRAME) as quick,
+    ):
+        heard(quick, "subscribed")
+        assert pushed(quick, 8)
+
+
+def test_all_are_told_that_the_topic_is_deleted(place: Place, timeline: Timeline, topic: str) -> None:
+    put(timeline, topic, 1, at=timeline.now_ms() + 3_600_000)
+    with socket(place, topic) as opened:
+        heard(opened, "subscribed")
+        timeline.delete_topic(topic)
+        assert heard(opened, "problem")["problem"]["type"] == "/problems/TopicDeleted"
+        assert closed(opened) == Close.TOPIC
+
+
+def test_what_is_wrong_is_answered_before_a_socket_is_accepted(place: Place, topic: str) -> None:
+    assert refused(place, "nowhere", "consumer=c") == (404, "UnknownTopic")
+    assert refused(place, topic, "prefetch=1") == (400, "WrongContent")
+    assert refused(place, topic, "consumer=c&prefetch=10001") == (400, "InvalidCount")
+    assert refused(place, topic, "consumer=c&duration=13h") == (400, "InvalidRules")
+    assert refused(place, topic, "consumer=c&duration=soon") == (400, "InvalidRules")
+    assert refused(place, topic, "consumer=a%0Ab") == (400, "InvalidName")
+    assert refused(place, topic, "consumer=c", origin="https://elsewhere.example") == (403, "Forbidden")
+
+
+def test_every_socket_stands_in_the_document(place: Place) -> None:
+    import httpx2
+
+    description = httpx2.get(f"{place.url}/openapi.json").json()["info"]["description"]
+    assert all(one.path in description and one.summary in description for one in SOCKETS)
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[tuple[Place, Tokens]]:
+    """A service with tokens, that looks at them more often than usual."""
+    with pytest.MonkeyPatch.context() as patch, open_store("memory://") as store:
+        patch.setattr(roll, "CALL_EVERY", timedelta(milliseconds=50))
+        with placed(store) as place:
+            assert place.service is not None
+            tokens = place.service.parts.tokens
+            tokens.create(admin=True)
+            place.service.parts.timeline.create_topic("jobs")
+            yield place, tokens
+
+
+def bearer(text: str) -> dict[str, Any]:
+    return {"additional_headers": {"Authorization": f"Bearer {text}"}}
+
+
+def test_a_socket_needs_the_right_to_lease_on_its_topic_in_its_name(guarded: tuple[Place, Tokens]) -> None:
+    place, tokens = guarded
+    refusals: list[tuple[dict[str, Any], int]] = [
+        ({}, 401),
+        (bearer("bl_nonsense"), 401),
+        (bearer(tokens.create(producer_group="p")[1]), 403),
+        (bearer(tokens.create(consumers=["d*"])[1]), 403),
+        (bearer(tokens.create(consumers=["c"], topics=["other"])[1]), 403),
+    ]
+    for options, status in refusals:
+        assert refused(place, "jobs", "consumer=c", **options)[0] == status
+    assert place.service is not None
+    assert place.service.parts.timeline.consumers("jobs") == []
+
+
+def test_a_browser_sends_its_token_as_a_subprotocol_which_is_not_echoed(guarded: tuple[Place, Tokens]) -> None:
+    place, tokens = guarded
+    text = tokens.create(consumers=["c"])[1]
+    offered = [Subprotocol("batchline"), Subprotocol(f"bearer.{text}")]
+    with socket(place, "jobs", "consumer=c", subprotocols=offered) as opened:
+        assert opened.subprotocol == "batchline"
+        heard(opened, "subscribed")
+    wrong = [Subprotocol("batchline"), Subprotocol("bearer.bl_nonsense")]
+    assert refused(place, "jobs", "consumer=c", subprotocols=wrong)[0] == 401
+
+
+def test_a_socket_whose_token_is_revoked_or_expires_is_closed(guarded: tuple[Place, Tokens]) -> None:
+    place, tokens = guarded
+    revoked, kept = tokens.create(consumers=["c*"]), tokens.create(consumers=["c*"])
+    short = tokens.create(consumers=["c*"], expires=timedelta(milliseconds=700))
+    with (
+        socket(place, "jobs", "consumer=c1", **bearer(revoked[1])) as first,
+        socket(place, "jobs", "consumer=c2", **bearer(kept[1])) as second,
+        socket(place, "jobs", "consumer=c3", **bearer(short[1])) as third,
+    ):
+        tokens.revoke(revoked[0].id)
+        for opened in (first, third):
+            heard(opened, "subscribed")
+            assert heard(opened, "problem")["problem"]["type"] == "/problems/Unauthorized"
+            assert closed(opened) == Close.POLICY
+        heard(second, "subscribed")
+        say(second, "done", request=1, leases=[])
+        assert heard(second, "outcomes") == {"request": 1, "outcomes": []}
