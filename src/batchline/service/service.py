@@ -47,6 +47,7 @@ from batchline.service.parts import Parts, in_threads
 from batchline.service.pump import Pumps
 from batchline.service.roll import Roll
 from batchline.service.store_numbers import StoreNumbers, store_numbers
+from batchline.service.tally import Tally
 from batchline.service.timed_store import TimedStore
 from batchline.service.under_way import MOST_UNDER_WAY, MOST_WAITING, UnderWay
 from batchline.stores.store import Store
@@ -137,7 +138,9 @@ class Service:
         #: All that can be asked for.
         shown = pages.OPERATIONS if operations is OPERATIONS else ()
         self.operations = (*operations, *documents_of(operations, sockets), *shown)
-        told = Observers((metrics, *observers))
+        #: What it says of itself.
+        self.tally = Tally(under_way)
+        told = Observers((metrics, self.tally, *observers))
         self.app = App(self.parts, self.operations, sockets, any_host=any_host, observers=told)
         #: Its name among the brokers.
         self.name = f"{socket.gethostname()}-{os.getpid()}"

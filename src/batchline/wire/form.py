@@ -30,6 +30,8 @@ __all__ = [
 
 #: Messages, leases or item ids that one call may name.
 MOST_AT_ONCE: Final = 10_000
+#: Digits of a moment in milliseconds.
+LONGEST_MS: Final = 15
 #: A moment: ISO 8601 with its zone, or milliseconds since the epoch.
 At = (
     Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
@@ -75,9 +77,11 @@ def text_body(body: bytes) -> tuple[str | None, str | None]:
 
 
 def ms_of_at(what: str, at: At) -> int:
-    """A moment in milliseconds."""
+    """A moment in milliseconds; a query has them as text, and no ISO 8601 with a zone has digits alone."""
     if isinstance(at, int):
         return check_at(what, at)
+    if at.isascii() and at.isdecimal() and len(at) <= LONGEST_MS:
+        return check_at(what, int(at))
     try:
         return check_at(what, datetime.fromisoformat(at))
     except ValueError as error:
