@@ -13,8 +13,8 @@ help: ## what the words do
 $(READY): $(BUILT_FROM)
 	@sh scripts/environment.sh
 
-run: $(READY) ## a sample fleet through the whole path, on local Spark and SQLite: watched, then checked
-	@.venv/bin/batchline demo --out build/demo
+run: $(READY) ## a sample fleet through the whole path, on local Spark and SQLite: watched, then checked (STAY=1: then its pages)
+	@.venv/bin/batchline demo --out build/demo $(if $(STAY),--stay)
 
 test: $(READY) ## all tests, on real servers that are installed if need be
 	@sh scripts/servers.sh

@@ -27,7 +27,7 @@ kafka_ready() { cmp -s "$jars/jars.sha256" "$kafka/.installed"; }
 missing_programs() {
     for pair in initdb:postgresql postgres:postgresql \
         mariadbd:mariadb-server-core mariadb-install-db:mariadb-server-core my_print_defaults:mariadb-client-core \
-        redis-server:redis-server mosquitto:mosquitto node:nodejs; do
+        redis-server:redis-server mosquitto:mosquitto node:nodejs chromium:chromium; do
         have "${pair%%:*}" || printf '%s\n' "$pair"
     done
     # npm is needed once, to install Azurite.

@@ -58,6 +58,7 @@
     │   ├── Unauthorized          no token, or one that is not valid: unknown, wrong, expired and revoked are told alike
     │   ├── Forbidden             a valid token without the right to do this
     │   ├── UnknownToken          there is none of this id
+    │   ├── UnknownKey            no measurement of this key is in the tables of the pipeline, or there are no tables
     │   ├── UnknownRoute          there is nothing under this address
     │   ├── WrongMethod           there is, but it is asked in another way
     │   ├── WrongContent          a request that is not what it should be: no JSON, an unknown field
@@ -139,6 +140,7 @@ __all__ = [
     "UnknownFanout",
     "UnknownGroup",
     "UnknownItem",
+    "UnknownKey",
     "UnknownMessage",
     "UnknownRoute",
     "UnknownToken",
@@ -403,6 +405,10 @@ class Unauthorized(ServiceRefused):
 
 class Forbidden(ServiceRefused):
     """The token has no right to do this; nothing was changed."""
+
+
+class UnknownKey(ServiceRefused):
+    """No measurement of this key is in the tables of the pipeline."""
 
 
 class UnknownToken(ServiceRefused):

@@ -13,7 +13,7 @@ from batchline.cli.listening import address_of, listening, serve_app
 from batchline.client.subscription import Push
 from batchline.service.service import Service
 
-__all__ = ["Place", "serving"]
+__all__ = ["Place", "placed", "serving"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,14 @@ class Place:
 
 
 @contextmanager
-def serving(store: Store, listen: str = "127.0.0.1:0", **options: Any) -> Iterator[Place]:
+def serving(store: Store, **options: Any) -> Iterator[str]:
+    """The address of a service on a store, until the block ends; its background work does not run."""
+    with placed(store, **options) as place:
+        yield place.url
+
+
+@contextmanager
+def placed(store: Store, listen: str = "127.0.0.1:0", **options: Any) -> Iterator[Place]:
     """A service on a store, until the block ends."""
     stop = threading.Event()
     with listening(listen, insecure=False) as listener, closing(Service(store, **options)) as service:

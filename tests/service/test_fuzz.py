@@ -25,8 +25,8 @@ schema = schemathesis.openapi.from_dict(document)
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with open_store("memory://") as store, serving(store) as place:
-        yield place.url
+    with open_store("memory://") as store, serving(store) as url:
+        yield url
 
 
 @schema.parametrize()

@@ -12,14 +12,14 @@ from batchline import NewMessage, Timeline, open_store
 from batchline.errors import Overloaded
 from batchline.service.under_way import UnderWay
 from tests.doubles import new_id
-from tests.service.serving import Place, serving
+from tests.service.serving import Place, placed
 
 PATIENCE_S = 20
 
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
-    with open_store("memory://") as store, serving(store, most_under_way=1, most_waiting=2) as place:
+    with open_store("memory://") as store, placed(store, most_under_way=1, most_waiting=2) as place:
         yield place
 
 
@@ -115,7 +115,7 @@ def test_a_client_that_goes_while_it_waits_stops_waiting_and_nothing_is_leased_f
 
 def test_those_who_wait_are_let_go_when_the_service_ends() -> None:
     with open_store("memory://") as store:
-        with serving(store) as place:
+        with placed(store) as place:
             assert place.service is not None
             place.service.parts.timeline.create_topic("jobs")
             asking = Asking(place, "jobs", wait="30s")

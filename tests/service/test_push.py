@@ -18,14 +18,14 @@ from batchline.service import roll
 from batchline.service.service import SOCKETS
 from batchline.wire.push import LARGEST_FRAME, Close
 from tests.doubles import new_id
-from tests.service.serving import Place, serving
+from tests.service.serving import Place, placed
 
 PATIENCE_S = 20
 
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
-    with open_store("memory://") as store, serving(store) as place:
+    with open_store("memory://") as store, placed(store) as place:
         yield place
 
 
@@ -240,7 +240,7 @@ def guarded() -> Iterator[tuple[Place, Tokens]]:
     """A service with tokens, that looks at them more often than usual."""
     with pytest.MonkeyPatch.context() as patch, open_store("memory://") as store:
         patch.setattr(roll, "CALL_EVERY", timedelta(milliseconds=50))
-        with serving(store) as place:
+        with placed(store) as place:
             assert place.service is not None
             tokens = place.service.parts.tokens
             tokens.create(admin=True)

@@ -14,7 +14,7 @@ from batchline.errors import InvalidInput, ServiceRefused, TopicDeleted, Unautho
 from batchline.runtime.intake import Pushing
 from batchline.runtime.polling import Polling
 from tests.doubles import new_id
-from tests.service.serving import Place, serving
+from tests.service.serving import Place, placed
 
 PATIENCE_S = 20
 SOON = RetryRules(first=timedelta(milliseconds=5), factor=1, longest=timedelta(milliseconds=5), jitter=0)
@@ -22,7 +22,7 @@ SOON = RetryRules(first=timedelta(milliseconds=5), factor=1, longest=timedelta(m
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
-    with open_store("memory://") as store, serving(store) as place:
+    with open_store("memory://") as store, placed(store) as place:
         yield place
 
 
@@ -171,7 +171,7 @@ def test_a_service_that_comes_again_is_found_again() -> None:
     with open_store("memory://") as store:
         timeline = Timeline(store)
         timeline.create_topic("jobs")
-        with serving(store) as place:
+        with placed(store) as place:
             listen = place.url.removeprefix("http://")
         consumer = consumer_of(Place(place.url), "jobs", handle)
 
@@ -179,7 +179,7 @@ def test_a_service_that_comes_again_is_found_again() -> None:
             for number in range(2):
                 timeline.create("jobs", [NewMessage(id=f"m{number}")], producer_group="p")
                 with ExitStack() as stack:
-                    await asyncio.to_thread(stack.enter_context, serving(store, listen))
+                    await asyncio.to_thread(stack.enter_context, placed(store, listen))
                     await until(lambda: timeline.count("jobs").total == 0)
                     await asyncio.to_thread(stack.close)
 
@@ -219,7 +219,7 @@ def test_a_name_is_one_consumers_the_other_is_told(place: Place, timeline: Timel
 
 
 def test_a_wrong_token_ends_it_and_is_not_shown() -> None:
-    with open_store("memory://") as store, serving(store) as place:
+    with open_store("memory://") as store, placed(store) as place:
         assert place.service is not None
         place.service.parts.tokens.create(admin=True)
         wrong = Place(place.url, "bl_0123_secret")

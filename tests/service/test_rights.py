@@ -12,6 +12,8 @@ import httpx2
 import pytest
 
 from batchline import NewMessage, Timeline, Tracker, lease_text, open_store
+from batchline.cli.live_tables import LiveTables
+from batchline.core.batch import Batch, CloseReason
 from batchline.runtime.tokens import Tokens
 from batchline.service.operation import Operation
 from batchline.service.service import OPERATIONS
@@ -24,6 +26,9 @@ ALIVE = ("batchline_brokers", "batchline_reports")
 
 #: After these nothing else can be done with what they end.
 ENDS = ("seal_fanout", "ack_items", "expire_fanout", "cancel_messages", "finish_leases", "delete_topic")
+#: Tables have the keys of all topics.
+OF_ALL_TOPICS = ("list_keys", "read_windows")
+BATCH = Batch("pump-1", 0, 500_000, 900_000, 900_000, CloseReason.TIMEOUT, 0, ())
 
 
 @dataclass
@@ -95,6 +100,12 @@ class Scene:
             "ack_items": ({}, {}, {"items": [self.item]}),
             "fail_items": ({}, {}, {"items": [self.item], "reason": "x"}),
             "expire_due": ({}, {}, {}),
+            "read_caller": ({}, {}, {}),
+            "read_overview": ({}, {}, {}),
+            "read_capacity": ({}, {}, {}),
+            "list_reports": ({}, {}, {}),
+            "list_keys": ({}, {}, {}),
+            "read_windows": ({}, {"key": "pump-1"}, {}),
         }
 
 
@@ -123,7 +134,9 @@ def set_up(directory: Path) -> Iterator[Scene]:
         timeline.create("t1", messages, producer_group="g")
         tracker.open("f1", labels={"producer_group": "g"})
         (group,) = tracker.add("f1", 2)
-        with serving(store, clock=clock) as place, httpx2.Client(base_url=place.url) as client:
+        LiveTables(directory / "tables").write([BATCH], [], 0)
+        serve = serving(store, clock=clock, tables=directory / "tables")
+        with serve as url, httpx2.Client(base_url=url) as client:
             yield Scene(client, path, texts, lease_text(held.lease), next(group.items()))
 
 
@@ -171,6 +184,12 @@ def test_a_token_for_other_topics_is_403(scene: Scene, operation: Operation) -> 
     check_refused(scene, operation, scene.tokens["other topic"], 403)
 
 
+@pytest.mark.parametrize("name", OF_ALL_TOPICS)
+def test_tables_are_not_read_by_who_may_know_of_some_topics_only(scene: Scene, name: str) -> None:
+    reading = next(one for one in OPERATIONS if one.name == name)
+    check_refused(scene, reading, scene.tokens["owner"], 403)
+
+
 def test_leases_of_another_topic_are_not_listed_for_who_may_not_see_it(scene: Scene) -> None:
     listing = next(one for one in OPERATIONS if one.name == "my_leases")
     check_refused(scene, listing, scene.tokens["other topic"], 403)
@@ -205,5 +224,6 @@ def test_its_owner_or_an_admin_may(tmp_path: Path) -> None:
     """So each of the requests above is one that could have done something."""
     with set_up(tmp_path) as scene:
         for operation in sorted(GUARDED, key=lambda one: one.name in ENDS):
-            answer = scene.ask(operation, scene.tokens["admin" if operation.right == "admin" else "owner"])
+            admin = operation.right == "admin" or operation.name in OF_ALL_TOPICS
+            answer = scene.ask(operation, scene.tokens["admin" if admin else "owner"])
             assert answer.status_code < 300, answer.text

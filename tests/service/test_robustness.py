@@ -29,8 +29,8 @@ def store() -> Iterator[Store]:
 
 @pytest.fixture(scope="module")
 def url(store: Store) -> Iterator[str]:
-    with serving(store) as place:
-        yield place.url
+    with serving(store) as url:
+        yield url
 
 
 @pytest.fixture
@@ -198,8 +198,7 @@ def test_many_requests_on_one_connection_are_answered_in_order(client: httpx2.Cl
 
 def test_too_much_at_once_is_503_and_afterwards_all_is_well(tmp_path: Path) -> None:
     path = tmp_path / "batchline.db"
-    with open_store(f"sqlite:///{path}") as store, serving(store, most_under_way=2) as place:
-        url = place.url
+    with open_store(f"sqlite:///{path}") as store, serving(store, most_under_way=2) as url:
         Timeline(store).create_topic("t")
         with closing(sqlite3.connect(path, isolation_level=None)) as other, httpx2.Client(base_url=url) as client:
             other.execute("BEGIN IMMEDIATE")  # nobody else can write

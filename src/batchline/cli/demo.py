@@ -56,6 +56,12 @@ def demo(
         float | None,
         typer.Option(help="Measurements to deliver a second; else as many as take about 18 s.", min=1),
     ] = None,
+    stay: Annotated[
+        bool, typer.Option("--stay", help="Then serve the pages over what the run has left, until Ctrl-C.")
+    ] = False,
+    listen: Annotated[
+        str, typer.Option("--listen", help="Where the pages are served, with --stay.", metavar="HOST:PORT")
+    ] = "127.0.0.1:8080",
 ) -> None:
     """Send a sample fleet through the whole path, on local Spark and SQLite, and check what became of it.
 
@@ -70,6 +76,7 @@ def demo(
       batchline demo --out demo
       batchline demo --out demo --devices 20 --minutes 1 --seed 7
       batchline demo --out demo --devices 300 --capacity 50000
+      batchline demo --out demo --stay
     """
     from batchline.sources.sample import Fleet, sample_fleet
 
@@ -84,7 +91,16 @@ def demo(
         with Receiver(temper_of(per_second, seed)) as receiver:
             pipeline = pipeline_of(out, per_second, receiver.url)
             run(pipeline, landed, receiver, ready)
-    report(evidence(pipeline, fleet, landed, receiver), out, title, began_s)
+    all_true = report(evidence(pipeline, fleet, landed, receiver), out, title, began_s)
+    if stay:
+        stay_with(pipeline, listen)
+    else:
+        place = screen.plain(str(out))
+        screen.say(
+            f"[dim]its pages: batchline serve --store sqlite:///{place}/batchline.db --tables {place}/results[/]"
+        )
+    if not all_true:
+        raise typer.Exit(1)
 
 
 # --- its parts --------------------------------------------------------------------------------------------------------
@@ -193,8 +209,8 @@ def evidence(pipeline: Pipeline, fleet: "pa.Table", landed: "Landed", receiver: 
         return evidence_of(pipeline, fleet, landed, receiver, summary.parent, store)
 
 
-def report(evidence: "Evidence", out: Path, title: str, began_s: float) -> None:
-    """Show what became of everything, and end badly if something that is said is not true."""
+def report(evidence: "Evidence", out: Path, title: str, began_s: float) -> bool:
+    """Show what became of everything; tells whether all that is said is true."""
     from batchline.cli.demo_evidence import statements_of
     from batchline.cli.demo_report import most_eventful, page_of, report_lines, seconds_to_arrive
     from batchline.pictures.svg import svg
@@ -210,5 +226,15 @@ def report(evidence: "Evidence", out: Path, title: str, began_s: float) -> None:
     write_text(svg(most_eventful(evidence)), out / "windows.svg")
     page = write_text(page_of(evidence, seconds, statements, title), out / "index.html")
     screen.say(f"[dim]{elapsed_seconds() - began_s:.0f} s in all; see[/] {screen.plain(str(page))}")
-    if not all(one.holds for one in statements):
-        raise typer.Exit(1)
+    return all(one.holds for one in statements)
+
+
+def stay_with(pipeline: Pipeline, listen: str) -> None:
+    """Serve the pages over what a run has left."""
+    from batchline.cli.serve import serve_store
+    from batchline.stores import open_store
+
+    with open_store(pipeline.publish.store) as store:
+        serve_store(
+            store, listen, tables=Path(pipeline.out), what="the pages over what the run has left, until Ctrl-C,"
+        )

@@ -6,7 +6,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypedDict, Unpack
 
 import typer
 
@@ -22,9 +22,20 @@ from batchline.service.group_commit import GroupCommit
 from batchline.service.request_log import RequestLog
 from batchline.service.service import Service
 from batchline.sources.landing import Landing
+from batchline.stores import Store as OpenStore
 from batchline.stores.redis.estimates import EstimateStore
 
-__all__ = ["serve"]
+__all__ = ["serve", "serve_store"]
+
+
+class Settings(TypedDict, total=False):
+    """What a service can have besides its store."""
+
+    estimates: EstimatedTracker | None
+    landing: GroupCommit | None
+    observers: list[RequestLog]
+    tables: Path | None
+
 
 Listen = Annotated[str, typer.Option("--listen", help="Where to listen.", metavar="HOST:PORT")]
 Insecure = Annotated[
@@ -54,6 +65,14 @@ Series = Annotated[
     typer.Option("--series", help="What files in --landing are called; each process has its own.", metavar="NAME"),
 ]
 Log = Annotated[bool, typer.Option("--log", help="A line of JSON on standard error for each request.")]
+Tables = Annotated[
+    Path | None,
+    typer.Option("--tables", help="Show windows of a pipeline that writes into here, its out.", metavar="DIR"),
+]
+Demo = Annotated[
+    bool,
+    typer.Option("--demo", help="Show the pages alive: a simulated fleet, with a store of its own that goes with it."),
+]
 
 
 def serve(
@@ -66,6 +85,8 @@ def serve(
     landing: LandingDirectory = None,
     series: Series = "serve",
     log: Log = False,
+    tables: Tables = None,
+    demo: Demo = False,
 ) -> None:
     """Serve the tracker and the timeline over HTTP, with pages that show what is going on, until Ctrl-C.
 
@@ -74,19 +95,47 @@ def serve(
     [bold]Examples[/]
 
         batchline serve
+        batchline serve --demo
+        batchline serve --store sqlite:///fleet.db --tables results
         batchline serve --store postgresql://user@host/db --listen 0.0.0.0:8443 --tls-cert c.pem --tls-key k.pem
         batchline serve --estimates redis://localhost:6379/0 --landing landing --log
     """
     tls = _tls(tls_cert, tls_key)
+    if demo:
+        _serve_demo(listen, tls, insecure=insecure, given=tables is not None or store != DEFAULT_STORE)
+        return
     with open_or_make(store) as opened, _estimated(estimates) as estimated, _landing(landing, series) as group:
-        has_tokens = Tokens(opened).any()
-        with listening(listen, insecure=insecure or has_tokens) as listener:
-            observers = [RequestLog(_write)] if log else []
-            service = Service(opened, estimates=estimated, landing=group, any_host=insecure, observers=observers)
-            where = address_of(listener, "https" if tls else "http")
-            screen.err.print(screen.plain(f"serving {opened.url} on {where}"), soft_wrap=True)
-            with contextlib.closing(service):
-                run_fast(_serve(service, listener, tls))
+        observers = [RequestLog(_write)] if log else []
+        settings: Settings = {"estimates": estimated, "landing": group, "observers": observers, "tables": tables}
+        serve_store(opened, listen, insecure=insecure, tls=tls, **settings)
+
+
+def serve_store(
+    store: OpenStore,
+    listen: str,
+    *,
+    insecure: bool = False,
+    tls: Tls | None = None,
+    what: str = "",
+    **settings: Unpack[Settings],
+) -> None:
+    """Serve a store, and the pages over it, until Ctrl-C."""
+    has_tokens = Tokens(store).any()
+    with listening(listen, insecure=insecure or has_tokens) as listener:
+        service = Service(store, any_host=insecure, **settings)
+        where = address_of(listener, "https" if tls else "http")
+        screen.err.print(screen.plain(f"serving {what or store.url} on {where}"), soft_wrap=True)
+        with contextlib.closing(service):
+            run_fast(_serve(service, listener, tls))
+
+
+def _serve_demo(listen: str, tls: Tls | None, *, insecure: bool, given: bool) -> None:
+    from batchline.cli.live_demo import live_demo
+
+    if given:
+        raise InvalidInput("--demo has a store and tables of its own: say it without --store and --tables")
+    with live_demo() as demo:
+        serve_store(demo.store, listen, insecure=insecure, tls=tls, tables=demo.tables, what="a simulated fleet")
 
 
 @contextlib.contextmanager

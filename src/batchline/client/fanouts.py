@@ -167,10 +167,11 @@ class FanoutVerbs(Calls):
         parent: str | None = None,
         after: int | None = None,
         limit: int = 100,
+        newest: bool = False,
     ) -> Steps[FanoutPage]:
         """Fanouts that meet all conditions, oldest first, a page at a time: `after` is the `next` of the page before.
 
-        `older_than` is counted from when they were opened.
+        `older_than` is counted from when they were opened; with `newest` the newest come first.
         """
         if state is not None:
             check_choice("state", state, STATES, InvalidInput)
@@ -187,6 +188,7 @@ class FanoutVerbs(Calls):
             parent=parent,
             after=check_page(after),
             limit=limit,
+            newest="true" if newest else None,
         )
         answer = yield from self._ask(asked, Fanouts)
         return FanoutPage(tuple(map(status_of, answer.fanouts)), answer.next)

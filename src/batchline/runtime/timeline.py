@@ -60,6 +60,7 @@ from batchline.stores.owning import (
     NumbersTaken,
     cancel_messages,
     create_messages,
+    known_message,
     move_messages,
     owned_messages,
     read_message,
@@ -229,6 +230,13 @@ class Timeline:
         return self._store.read(
             lambda rows: read_message(rows, known_topic(rows, topic), id, producer_group, lease, now_ms)
         )
+
+    def read_any(self, topic: str, id: str) -> Message:
+        """A message, whoever owns it: for who looks after all of them."""
+        check_name("the name of a topic", topic)
+        check_id(id)
+        now_ms = self.now_ms()
+        return self._store.read(lambda rows: known_message(rows, known_topic(rows, topic), id, now_ms)[0])
 
     def my_messages(self, producer_group: str, *, after: str | None = None, limit: int = 100) -> MessagePage:
         """The messages of a producer group, oldest first, in pages: `after` is the `next` of the page before."""

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -224,10 +224,11 @@ class Tracker:
         parent: str | None = None,
         after: int | None = None,
         limit: int = 100,
+        newest: bool = False,
     ) -> FanoutPage:
         """Fanouts that meet all conditions, oldest first, a page at a time: `after` is the `next` of the page before.
 
-        `older_than` is counted from when they were opened.
+        `older_than` is counted from when they were opened; with `newest` the newest come first.
         """
         if state is not None:
             check_choice("state", state, STATES, InvalidInput)
@@ -236,6 +237,8 @@ class Tracker:
         check_limit(limit)
         wanted = tuple(check_labels({} if labels is None else labels).items())
         listing = Listing(check_page(after), limit, state, wanted, self._before_us(older_than))
+        if newest:
+            listing = replace(listing, after=0, before=after or None, newest=True)
         return self._store.read(lambda rows: list_fanouts(rows, listing, parent))
 
     def _before_us(self, older_than: timedelta | None) -> int | None:

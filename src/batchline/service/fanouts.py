@@ -63,6 +63,8 @@ class ListQuery(Form):
     parent: Name | None = None
     after: int | None = None
     limit: int = 100
+    #: Whether the newest come first.
+    newest: bool = False
 
 
 class ItemsQuery(Form):
@@ -132,6 +134,7 @@ def list_fanouts(call: Call[ListQuery]) -> Fanouts:
         parent=form.parent,
         after=form.after,
         limit=form.limit,
+        newest=form.newest,
     )
     return fanouts_form(page)
 

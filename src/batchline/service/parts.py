@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from batchline.runtime.estimated_tracker import EstimatedTracker
+from batchline.runtime.glance import Glance
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tokens import Tokens
 from batchline.runtime.tracker import Tracker
@@ -18,6 +19,9 @@ from batchline.service.roll import Roll
 from batchline.service.store_numbers import StoreNumbers
 from batchline.service.under_way import UnderWay
 from batchline.stores.store import Store
+
+if TYPE_CHECKING:
+    from batchline.sources.results import Results
 
 __all__ = ["Parts", "in_threads"]
 
@@ -41,9 +45,12 @@ class Parts:
     schema: Look[None]
     #: What the metrics tell of the store.
     numbers: Look[StoreNumbers]
+    glance: Glance
     estimates: EstimatedTracker | None = None
     #: Where measurements land.
     landing: GroupCommit | None = None
+    #: What a pipeline has written, if there is something to show of it.
+    tables: "Results | None" = None
 
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Call something that waits for the store, while the loop goes on."""

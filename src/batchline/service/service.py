@@ -6,17 +6,21 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from batchline.core.expiry_rules import ExpiryRules
 from batchline.runtime.beat import Beat
 from batchline.runtime.clock import now_us
 from batchline.runtime.estimated_tracker import EstimatedTracker
+from batchline.runtime.glance import Glance
 from batchline.runtime.services import Services
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tokens import Tokens
 from batchline.runtime.tracker import Tracker
 from batchline.service import (
+    callers,
+    capacity,
     carlyle_estimated,
     carlyle_exact,
     estimates,
@@ -25,8 +29,12 @@ from batchline.service import (
     leases,
     measurements,
     messages,
+    overview,
+    pages,
     push,
+    reports,
     topics,
+    windows,
 )
 from batchline.service.app import App
 from batchline.service.documents import documents_of
@@ -43,6 +51,9 @@ from batchline.service.timed_store import TimedStore
 from batchline.service.under_way import MOST_UNDER_WAY, MOST_WAITING, UnderWay
 from batchline.stores.store import Store
 
+if TYPE_CHECKING:
+    from batchline.sources.results import Results
+
 __all__ = ["OPERATIONS", "SOCKETS", "Service"]
 
 #: What is the same in every process.
@@ -56,6 +67,11 @@ OPERATIONS: Final = (
     *carlyle_estimated.OPERATIONS,
     *measurements.OPERATIONS,
     *health.OPERATIONS,
+    *callers.OPERATIONS,
+    *capacity.OPERATIONS,
+    *reports.OPERATIONS,
+    *windows.OPERATIONS,
+    *overview.OPERATIONS,
 )
 SOCKETS: Final = push.SOCKETS
 THREADS: Final = 8
@@ -87,6 +103,7 @@ class Service:
         landing: GroupCommit | None = None,
         operations: Sequence[Operation] = OPERATIONS,
         observers: Sequence[Observer] = (),
+        tables: Path | None = None,
         clock: Callable[[], int] = now_us,
     ) -> None:
         """`estimates` and `landing` are for the operations that need them; `observers` are told of every request."""
@@ -110,11 +127,14 @@ class Service:
             metrics,
             Look(store.check_schema, self._looking, keep_s=READY_FOR_S, wait_s=LOOK_S),
             Look(partial(self._numbers, store), self._looking, keep_s=NUMBERS_FOR_S, wait_s=LOOK_S),
+            Glance(timed, clock),
             estimates,
             landing,
+            _results_in(tables),
         )
         #: All that can be asked for.
-        self.operations = (*operations, *documents_of(operations, SOCKETS))
+        shown = pages.OPERATIONS if operations is OPERATIONS else ()
+        self.operations = (*operations, *documents_of(operations, SOCKETS), *shown)
         self.app = App(
             self.parts,
             self.operations,
@@ -137,3 +157,11 @@ class Service:
         """End its threads, when nothing is under way any more."""
         for threads in (self._looking, self._threads, self._pump_threads):
             threads.shutdown(wait=True, cancel_futures=True)
+
+
+def _results_in(tables: Path | None) -> "Results | None":
+    if tables is None:
+        return None
+    from batchline.sources.results import Results
+
+    return Results(tables)

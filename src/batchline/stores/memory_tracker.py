@@ -1,5 +1,6 @@
 """The tables of stage 3 in the memory of this process: rows in dictionaries."""
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -169,7 +170,9 @@ class MemoryTrackerRows:
 
     def list_fanouts(self, listing: Listing) -> list[tuple[int, FanoutStatus]]:
         """Fanouts by number, each with its number."""
-        found = (one for number, one in self._tables.fanouts.items() if number > listing.after)
+        before = math.inf if listing.before is None else listing.before
+        numbers = reversed(self._tables.fanouts) if listing.newest else iter(self._tables.fanouts)
+        found = (self._tables.fanouts[number] for number in numbers if listing.after < number < before)
         meeting = [one for one in found if self._meets(one, listing)]
         return [(one.number, self._status(one)) for one in meeting[: listing.limit]]
 

@@ -305,18 +305,23 @@ def read_message(
     rows: TimelineRows, topic: Topic, id: str, owner: str | None, lease: Lease | None, now_ms: int
 ) -> Message:
     """A message, for its owner or for who holds its lease; raises UnknownMessage and ForeignMessage."""
+    message, spot = known_message(rows, topic, id, now_ms)
+    if owner is not None and message.producer_group == owner:
+        return message
+    if lease is not None and spot.is_held(lease.version, lease.consumer, now_ms):
+        return message
+    raise ForeignMessage(f"message {id!r} on {topic.name!r} is neither yours nor leased to you")
+
+
+def known_message(rows: TimelineRows, topic: Topic, id: str, now_ms: int) -> tuple[Message, Spot]:
+    """A message, whoever asks, and its spot; raises UnknownMessage."""
     place = find_places(rows, topic, [id]).get(id)
     spot = None if place is None else spot_with(rows.spots_of([place[0]]), topic, place[1])
     bundle = None if spot is None else rows.bundles_by_number([spot.bundle]).get(spot.bundle)
     if place is None or spot is None or bundle is None:
         raise UnknownMessage(f"there is no message {id!r} on {topic.name!r}")
     tried = [one for one in rows.attempts_of(bundle.number) if one.bits >> place[1] & 1]
-    message = message_at(topic, spot, bundle, place[1], tried, now_ms)
-    if owner is not None and message.producer_group == owner:
-        return message
-    if lease is not None and spot.is_held(lease.version, lease.consumer, now_ms):
-        return message
-    raise ForeignMessage(f"message {id!r} on {topic.name!r} is neither yours nor leased to you")
+    return message_at(topic, spot, bundle, place[1], tried, now_ms), spot
 
 
 def message_at(

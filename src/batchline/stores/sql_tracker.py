@@ -14,6 +14,7 @@ from batchline.stores.tracking import Finished
 __all__ = ["SqlTrackerRows", "ack_parameters", "acked", "signed"]
 
 FANOUT_FIELDS: Final = [field.name for field in fields(Fanout)]
+CONDITIONS: Final = ("state", "opened_before_us", "parent", "before")
 
 
 class SqlTrackerRows:
@@ -135,9 +136,9 @@ class SqlTrackerRows:
     def list_fanouts(self, listing: Listing) -> list[tuple[int, FanoutStatus]]:
         """Fanouts by number, each with its number."""
         # A condition not asked for is left out of the query, so that the index of another can be used.
-        conditions = [f"where_{name}" for name in ("state", "opened_before_us", "parent") if _asked(listing, name)]
+        conditions = [f"where_{name}" for name in CONDITIONS if _asked(listing, name)]
         begin, end = ("list_labelled", "labelled_page") if listing.labels else ("list_fanouts", "list_page")
-        query = " ".join([begin, *conditions, end])
+        query = " ".join([begin, *conditions, f"newest_{end}" if listing.newest else end])
         name, value = listing.labels[0] if listing.labels else ("", "")
         records = self._session.records(
             query,
@@ -146,6 +147,7 @@ class SqlTrackerRows:
             state=listing.state,
             opened_before_us=listing.opened_before_us,
             parent=listing.parent,
+            before=listing.before,
             name=name,
             value=value,
             others=list(listing.labels[1:]),

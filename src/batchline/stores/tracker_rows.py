@@ -65,6 +65,9 @@ class Listing:
     labels: tuple[tuple[str, str], ...] = ()
     opened_before_us: int | None = None
     parent: int | None = None
+    #: Whether the newest come first: then those before this number, if there is one, and `after` is 0.
+    newest: bool = False
+    before: int | None = None
 
 
 class TrackerRows(Protocol):

@@ -18,6 +18,7 @@ STATUSES: Final[tuple[tuple[type[BatchlineError], int], ...]] = (
     (errors.Forbidden, 403),
     (errors.UnknownRoute, 404),
     (errors.UnknownToken, 404),
+    (errors.UnknownKey, 404),
     (errors.WrongMethod, 405),
     (errors.TooSlow, 408),
     (errors.TooLarge, 413),

@@ -51,6 +51,15 @@ AND f.opened_us < :opened_before_us;
 -- where_parent: Children of a fanout.
 AND f.parent = :parent;
 
+-- where_before: Opened before another.
+AND f.number < :before;
+
+-- newest_list_page: In the order in which they were opened, the newest first.
+ORDER BY f.number DESC LIMIT :limit;
+
+-- newest_labelled_page: The same, in the order in which the index of labels has them.
+ORDER BY l.fanout DESC LIMIT :limit;
+
 -- list_page: In the order in which they were opened.
 ORDER BY f.number LIMIT :limit;
 

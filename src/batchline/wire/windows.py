@@ -1,0 +1,68 @@
+"""Windows of a key over HTTP: batches on a time axis, their members, and what was rejected meanwhile."""
+
+from msgspec import field
+
+from batchline.wire.form import Form
+
+__all__ = ["KeyForm", "Keys", "MemberForm", "RejectedForm", "WindowForm", "Windows"]
+
+
+class KeyForm(Form):
+    """A key, and how much there is of it."""
+
+    key: str
+    batches: int
+    rejected: int = 0
+
+
+class Keys(Form, omit_defaults=False):
+    """Keys; `tables` is whether the service was given a directory to read them from."""
+
+    keys: list[KeyForm]
+    tables: bool
+
+
+class MemberForm(Form):
+    """A measurement in its batch."""
+
+    type: str
+    event: str
+    received: str
+
+
+class RejectedForm(Form):
+    """A measurement in no batch, and the reason."""
+
+    type: str
+    event: str
+    received: str
+    reason: str
+
+
+class WindowForm(Form):
+    """A batch: its window, when and why it closed, and its measurements as far as they are kept."""
+
+    id: str
+    begin: str
+    end: str
+    closed: str
+    reason: str
+    messages: int
+    members: list[MemberForm] = field(default_factory=list)
+
+
+class Windows(Form, omit_defaults=False):
+    """Windows of a key in order of time, and what was rejected meanwhile."""
+
+    key: str
+    windows: list[WindowForm]
+    rejected: list[RejectedForm]
+    #: All measurement types of the key that are shown.
+    types: list[str]
+    #: What the key has in all.
+    batches: int
+    batched: int
+    rejected_by_reason: dict[str, int]
+    #: How many windows there are before and after these.
+    earlier: int
+    later: int
