@@ -2,12 +2,18 @@
 
 import asyncio
 import re
+import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -22,7 +28,7 @@ from batchline.cli.demo_report import delivered_chart, pauses_of, report_lines, 
 from batchline.cli.demo_stages import Stage, Stages, recent_rates, stage_line
 from batchline.core.consignment import Consignment
 from batchline.core.fanout import FanoutStatus
-from batchline.errors import Throttled, Undelivered
+from batchline.errors import InvalidInput, Throttled, Undelivered
 from batchline.local import Batched, batch_reading, read_files
 from batchline.sinks.http import HttpSink
 from batchline.sources.sample import Fleet, sample_fleet
@@ -160,21 +166,45 @@ def elsewhere(evidence: Evidence) -> Evidence:
         (lambda evidence: replace(evidence, malformed=evidence.malformed - 1), "are accounted for"),
     ],
 )
-def test_what_is_not_true_is_said_and_ends_with_1(
+def test_what_is_not_true_is_said(
     spoil: Callable[[Evidence], Evidence],
     said: str,
     evidence: Evidence,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(typer.Exit) as ended:
-        demo.report(spoil(evidence), tmp_path, "Batchline", 0)
-    assert ended.value.exit_code == 1
+    assert not demo.report(spoil(evidence), tmp_path, "Batchline", 0)
     (wrong,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("✗")]
     assert said in wrong
     page = (tmp_path / "index.html").read_text()
     assert page.count('class="wrong"') == 1
     assert "does not hold" in page
+
+
+@pytest.mark.parametrize("all_true", [True, False])
+def test_it_says_how_to_see_its_pages_and_ends_with_1_if_something_is_not_true(
+    all_true: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with nullcontext() if all_true else pytest.raises(typer.Exit, check=lambda ended: ended.exit_code == 1):
+        demo.leave(tmp_path, None, all_true=all_true)
+    assert "batchline serve --store sqlite:///" in capsys.readouterr().out
+
+
+def test_it_stays_with_the_pages_until_it_is_interrupted(tmp_path: Path) -> None:
+    leave = "import sys, pathlib; from batchline.cli import demo; "
+    leave += "demo.leave(pathlib.Path(sys.argv[1]), '127.0.0.1:0', all_true=True)"
+    words = [sys.executable, "-c", leave, str(tmp_path)]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as staying:
+        assert staying.stderr is not None
+        url = staying.stderr.readline().split()[-1]
+        assert httpx2.get(f"{url}/v1/pipeline/keys").json() == {"keys": [], "tables": True}
+        staying.send_signal(signal.SIGINT)
+        assert staying.wait(20) == 0
+
+
+def test_where_it_is_to_stay_is_looked_at_before_the_run() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(InvalidInput, match="cannot listen"):
+        demo.check_free(f"127.0.0.1:{taken.getsockname()[1]}")
 
 
 def test_the_terminal_shows_windows_verdicts_and_what_was_delivered(evidence: Evidence) -> None:

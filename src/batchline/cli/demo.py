@@ -39,6 +39,7 @@ LEFT: Final = (
     "windows.svg",
 )
 NAME: Final = "demo"
+RESULTS: Final = "results"
 LANES: Final = 8
 #: Measurements in a parcel at most.
 PARCEL: Final = 200
@@ -80,6 +81,8 @@ def demo(
     """
     from batchline.sources.sample import Fleet, sample_fleet
 
+    if stay:
+        check_free(listen)
     title = f"Batchline {__version__} · {devices:,} devices measure for {minutes:g} minutes"
     screen.out.print(f"[bold]{title}[/]", highlight=False)
     began_s = elapsed_seconds()
@@ -92,18 +95,18 @@ def demo(
             pipeline = pipeline_of(out, per_second, receiver.url)
             run(pipeline, landed, receiver, ready)
     all_true = report(evidence(pipeline, fleet, landed, receiver), out, title, began_s)
-    if stay:
-        stay_with(pipeline, listen)
-    else:
-        place = screen.plain(str(out))
-        screen.say(
-            f"[dim]its pages: batchline serve --store sqlite:///{place}/batchline.db --tables {place}/results[/]"
-        )
-    if not all_true:
-        raise typer.Exit(1)
+    leave(out, listen if stay else None, all_true=all_true)
 
 
 # --- its parts --------------------------------------------------------------------------------------------------------
+
+
+def check_free(listen: str) -> None:
+    """Where it is to stay can be listened: said before the run, and not after it."""
+    from batchline.cli.listening import listening
+
+    with listening(listen, insecure=False):
+        return
 
 
 @contextmanager
@@ -170,13 +173,18 @@ def temper_of(per_second: float, seed: int) -> Temper:
     return Temper(per_second * 1.5, per_second / 4, [(begin, begin + 2) for begin in begins], seed=seed)
 
 
+def store_in(out: Path) -> str:
+    """The address of the store of a run."""
+    return f"sqlite:///{quote(str(out.absolute()))}/batchline.db"
+
+
 def pipeline_of(out: Path, per_second: float, url: str) -> Pipeline:
     """The pipeline, as a file of TOML would describe it."""
     return Pipeline(
         NAME,
         Source(str(out / "landing"), order=("sequence",)),
-        Publication(f"sqlite:///{quote(str(out.absolute()))}/batchline.db", lanes=LANES, tell="completed"),
-        str(out / "results"),
+        Publication(store_in(out), lanes=LANES, tell="completed"),
+        str(out / RESULTS),
         pack=PackRules(max_items=PARCEL),
         capacity=Capacity(per_second, cost="measurement"),
         sink=SinkAddress(url),
@@ -229,12 +237,24 @@ def report(evidence: "Evidence", out: Path, title: str, began_s: float) -> bool:
     return all(one.holds for one in statements)
 
 
-def stay_with(pipeline: Pipeline, listen: str) -> None:
+def leave(out: Path, listen: str | None, *, all_true: bool) -> None:
+    """Stay with the pages over what a run has left, or say how to see them; end badly if something was not true."""
+    if listen is not None:
+        stay_with(out, listen)
+    else:
+        place = screen.plain(str(out))
+        screen.say(
+            f"[dim]its pages: batchline serve --store sqlite:///{place}/batchline.db --tables {place}/results[/]"
+        )
+    if not all_true:
+        raise typer.Exit(1)
+
+
+def stay_with(out: Path, listen: str) -> None:
     """Serve the pages over what a run has left."""
     from batchline.cli.serve import serve_store
     from batchline.stores import open_store
 
-    with open_store(pipeline.publish.store) as store:
-        serve_store(
-            store, listen, tables=Path(pipeline.out), what="the pages over what the run has left, until Ctrl-C,"
-        )
+    with open_store(store_in(out)) as store:
+        what = "the pages over what the run has left, until Ctrl-C,"
+        serve_store(store, listen, tables=out / RESULTS, what=what)
