@@ -192,6 +192,20 @@ def test_an_instance_that_comes_is_seen_without_reloading(reader: Reader) -> Non
         expect(page.locator(".partition.free")).to_have_count(6)
 
 
+def test_who_has_gone_is_still_seen_and_one_looks_as_far_back_as_need_be(reader: Reader) -> None:
+    with open_store("memory://") as store, serving(store) as url:
+        store.migrate()
+        ago_ms = now_us() // 1_000 - 600_000
+        rows = [
+            work_row("worker-1", ago_ms + at, ago_ms, 5, used=at / 10, paused=False) for at in range(0, 20_000, 2_000)
+        ]
+        store.transact(lambda given: given.insert_reports(rows))
+        page = reader.open(f"{url}/capacity")
+        expect(page.get_by_role("row", name="worker-1")).to_contain_text("gone, seen 9 min")
+        expect(page.get_by_role("button", name="15 min")).to_have_attribute("aria-pressed", "true")
+        expect(page.get_by_role("img", name="Rate used of receiver-api")).to_be_visible()
+
+
 # --- pipeline ---
 
 

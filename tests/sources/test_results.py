@@ -29,7 +29,7 @@ def test_what_a_batch_has_left_is_found_in_its_directory_or_below(tmp_path: Path
     assert {one.key for one in keys} == {key for key in batched.assigned["key"].to_pylist() if key.startswith("pump")}
     for one in keys:
         rows = results.of(one.key)
-        assert (len(rows.batches), len(rows.rejected), rows.whole) == (one.batches, one.rejected, True)
+        assert (len(rows.batches), len(rows.rejected)) == (one.batches, one.rejected)
         members = results.members(one.key, [row["batch_id"] for row in rows.batches])
         assert len(members) == sum(row["messages"] for row in rows.batches)
 
@@ -90,3 +90,21 @@ def batch_at(second: int) -> Batch:
 
 def rejected_at(second: int) -> dict[str, object]:
     return {"key": "pump-1", "type": "flow", "event_time": 0, "receive_time": second * SECOND_US, "value": 1.0}
+
+
+def test_a_file_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
+    tables, results = LiveTables(tmp_path), Results(tmp_path)
+    tables.write([batch_at(0)], [], 0)
+    first = results.of("pump-1").batches
+    assert results.of("pump-1").batches[0] is first[0]
+    tables.write([batch_at(1)], [], 1)
+    assert len(results.of("pump-1").batches) == 2
+
+
+def test_of_a_long_stream_the_last_epochs_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("batchline.sources.results.MOST_EPOCHS", 3)
+    tables = LiveTables(tmp_path)
+    for second in range(0, 300, 30):
+        tables.write([batch_at(second)], [], second * SECOND_US)
+    starts = [row["batch_start"] // SECOND_US for row in Results(tmp_path).of("pump-1").batches]
+    assert starts == [210, 240, 270]

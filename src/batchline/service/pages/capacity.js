@@ -27,9 +27,11 @@ export function open(view) {
 
   drawRanges();
   return async (signal) => {
-    const [answer] = await Promise.all([get("/v1/capacity", {}, signal), history.read(signal)]);
+    const [answer] = await Promise.all([get("/v1/capacity", {}, signal), history.readFurther(signal)]);
     const now = Date.parse(answer.now);
-    fill(body, answer.resources.length ? answer.resources.map((resource) => {
+    drawRanges();
+    const resources = [...answer.resources, ...past(answer.resources, history)];
+    fill(body, resources.length ? resources.map((resource) => {
       const key = `${resource.shared} ${resource.name}`;
       if (!cards.has(key)) cards.set(key, new Card(resource));
       return cards.get(key).draw(resource, history, now);
@@ -37,11 +39,26 @@ export function open(view) {
   };
 }
 
+/** Capacities that somebody worked within lately, and nobody does any more. */
+function past(present, history) {
+  const found = new Map();
+  for (const [process, reports] of history.processes) {
+    const { capacity } = reports.at(-1);
+    if (!capacity) continue;
+    const name = capacity.name ?? process;
+    if (present.some((one) => one.shared === capacity.shared && one.name === name)) continue;
+    const resource = found.get(`${capacity.shared} ${name}`) ?? { name, shared: capacity.shared, limit: amount(capacity.limit), cost: capacity.cost, partitions: null, used: null, instances: [] };
+    found.set(`${capacity.shared} ${name}`, resource);
+    resource.instances.push({ worker: process, instance: capacity.instance, topic: reports.at(-1).topic, partitions: [], until: null, asks_for: null, granted: null, wanted: null, used: null, waiting: null, paused: false, pauses: reports.at(-1).pauses, gone: reports.at(-1).at });
+  }
+  return [...found.values()];
+}
+
 function nothing() {
-  return h("p", { class: "empty card" },
-    h("strong", {}, "Nobody works within a capacity now."),
-    "Workers that share one are seen here as soon as they run: ", h("code", {}, "batchline work --capacity 50 --shared STORE …"),
-    ", or ", h("code", {}, "[capacity]"), " in the file of a pipeline.");
+  return h("section", { class: "card" }, h("p", { class: "empty" },
+    h("strong", {}, "Nobody has worked within a capacity lately."),
+    "Workers are seen here as soon as they run: ", h("code", {}, "batchline work --capacity 50 --shared STORE …"),
+    ", or ", h("code", {}, "[capacity]"), " in the file of a pipeline."));
 }
 
 /** One capacity: it stays while its numbers change. */
@@ -93,16 +110,18 @@ class Card {
     const { instances, limit, used, partitions } = resource;
     const held = instances.reduce((all, one) => all + one.partitions.length, 0);
     const paused = instances.filter((one) => one.paused).length;
+    const here = instances.some((one) => !one.gone);
     fill(this.badges,
       resource.cost && h("span", { class: "label" }, `in ${`${resource.cost}s`.replace(/^field:(.*)s$/, "$1")}`),
       h("span", { class: "badge" }, resource.shared ? `shared by ${instances.length}` : "a worker's own"),
+      instances.length > 0 && !here && h("span", { class: "badge" }, "nobody any more"),
       paused > 0 && h("span", { class: "badge warn" }, `${paused} paused`));
     const figures = [
       ["limit", limit === null ? "–" : rate(limit)],
-      [limit ? `used, ${percent(used ?? 0, limit)}` : "used", rate(used)],
+      here && [limit ? `used, ${percent(used ?? 0, limit)}` : "used", rate(used)],
       partitions !== null && ["partitions held", `${held} of ${partitions}`],
       partitions !== null && ["partitions asked for", count(instances.reduce((all, one) => all + (one.asks_for ?? 0), 0))],
-      ["waiting", count(instances.reduce((all, one) => all + (one.waiting ?? 0), 0))],
+      here && ["waiting", count(instances.reduce((all, one) => all + (one.waiting ?? 0), 0))],
     ];
     fill(this.figures, figures.filter(Boolean).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
   }
@@ -167,11 +186,12 @@ function instanceTable({ shared, instances, limit }, now, toneOf) {
       h("td", { class: "number" }, one.wanted === null ? "–" : rate(one.wanted)),
       h("td", { class: "number" }, rate(one.used), one.used !== null && limit ? h("span", { class: "quiet small" }, ` ${percent(one.used, limit)}`) : null),
       h("td", { class: "number" }, one.waiting === null ? "–" : count(one.waiting)),
-      h("td", {}, state(one)),
+      h("td", {}, state(one, now)),
     ))));
 }
 
-function state(one) {
+function state(one, now) {
+  if (one.gone) return h("span", { class: "badge" }, `gone, seen ${from(one.gone, now)}`);
   const often = one.pauses ? `paused ${plural(one.pauses, "time")} so far` : "never paused so far";
   if (one.worker === null) return h("span", { class: "badge", title: "It holds or asks, and does not report here." }, "not reporting");
   return h("span", { class: one.paused ? "badge warn" : "badge good", title: often }, one.paused ? "paused" : "running");

@@ -40,6 +40,16 @@ export class History {
     this.forget();
   }
 
+  /** The same; where nobody has said anything so far back, it looks further. */
+  async readFurther(signal) {
+    await this.read(signal);
+    while (!this.processes.size && !this.chosen && this.range !== RANGES.at(-1)) {
+      this.look(RANGES[RANGES.indexOf(this.range) + 1]);
+      await this.read(signal);
+    }
+    this.chosen = true;
+  }
+
   take(name, report) {
     const reports = this.processes.get(name) ?? [];
     this.processes.set(name, reports);

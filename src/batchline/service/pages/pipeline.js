@@ -34,7 +34,8 @@ export function open(view) {
 
   drawRanges();
   return async (signal) => {
-    await Promise.all([history.read(signal), windows.refresh(signal)]);
+    await Promise.all([history.readFurther(signal), windows.refresh(signal)]);
+    drawRanges();
     const names = [...history.processes.keys()].sort();
     const name = names.includes(chosen) ? chosen : names.find((one) => history.isThere(one)) ?? names[0];
     drawWhich(names, name);
@@ -43,9 +44,9 @@ export function open(view) {
 }
 
 function nothing() {
-  return h("p", { class: "empty card" },
+  return h("section", { class: "card" }, h("p", { class: "empty" },
     h("strong", {}, "No pipeline has run within the last hour."),
-    "One that runs on this store is seen here: ", h("code", {}, "batchline run pipeline.toml"), ", or ", h("code", {}, "make run STAY=1"), ".");
+    "One that runs on this store is seen here: ", h("code", {}, "batchline run pipeline.toml"), ", or ", h("code", {}, "make run STAY=1"), "."));
 }
 
 /** The numbers of one pipeline: its parts stay while the numbers change. */
@@ -54,7 +55,7 @@ class Run {
     this.head = h("div", { class: "head" });
     this.figures = h("dl", { class: "figures" });
     this.steps = h("dl", { class: "steps" });
-    this.durations = new Chart({ kind: "bars", height: 180, format: (ms) => spanText(ms), tick: (ms) => spanText(ms) });
+    this.durations = new Chart({ kind: "bars", height: 180, format: spanText, tick: (ms) => (ms < 1_000 ? `${short(ms)} ms` : `${short(ms / 1_000)} s`) });
     this.rates = new Chart({ kind: "lines", height: 180, format: rate });
     this.held = new Chart({ kind: "lines", height: 180, format: (value) => count(Math.round(value)) });
     this.bytes = new Chart({ kind: "lines", height: 180, format: bytes, tick: bytes });
@@ -68,16 +69,18 @@ class Run {
   }
 
   draw(name, history) {
-    const last = history.last(name), columns = history.columns([name]);
-    this.drawSummary(name, last, history);
+    const last = history.last(name), columns = history.columns([name]), epochs = epochsOf(history.processes.get(name));
+    this.drawSummary(name, last, history, epochs);
     this.drawRates(name, history, columns);
-    this.drawEpochs(name, history, columns);
+    this.drawEpochs(name, history, columns, epochs);
     this.drawState(name, history, columns);
     this.drawRejected(name, last, history, columns);
+    for (const chart of [this.held, this.bytes]) chart.node.parentElement.hidden = !hasValues(chart);
+    this.durations.node.parentElement.hidden = epochs.length === 1;
     return [this.summary, this.charts];
   }
 
-  drawSummary(name, last, history) {
+  drawSummary(name, last, history, epochs) {
     const there = history.isThere(name);
     const [kind, words] = there ? ["good", "running"] : last.ended ? [last.complete ? "good" : "", last.complete ? "ended, all has arrived" : "ended"] : ["bad", `silent, last seen ${from(last.at, history.now)}`];
     fill(this.head, h("h2", {}, name), h("span", { class: `badge ${kind}` }, words), h("span", { class: "label" }, `source ${last.source}`), h("span", { class: "label" }, `topic ${last.topic}`));
@@ -87,7 +90,7 @@ class Run {
       [`rejected, ${percent(rejected, last.read)}`, count(rejected)], ["batches", count(last.batches)],
       ["parcels published", count(last.parcels)], [`arrived, ${percent(last.acked, last.parcels)}`, count(last.acked)],
       last.failed > 0 && ["refused", count(last.failed), "bad"],
-      ["open batches", count(last.open_batches)], ["state", bytes(last.state_bytes)], ["epoch", last.epoch === null ? "–" : count(last.epoch)],
+      ...(epochs.length === 1 ? [["until published", spanText(epochs[0].duration_ms)]] : [["open batches", count(last.open_batches)], ["state", bytes(last.state_bytes)], ["epoch", last.epoch === null ? "–" : count(last.epoch)]]),
     ];
     fill(this.figures, figures.filter(Boolean).map(([title, value, tone]) => h("div", { class: tone }, h("dt", {}, title), h("dd", {}, value))));
     const steps = there ? Object.entries(last.steps) : [];
@@ -107,8 +110,7 @@ class Run {
     ] });
   }
 
-  drawEpochs(name, history, columns) {
-    const epochs = epochsOf(history.processes.get(name));
+  drawEpochs(name, history, columns, epochs) {
     const longest = columns.map(({ from: begin, to }) => Math.max(...epochs.filter((one) => one.at_ms > begin && one.at_ms <= to).map((one) => one.duration_ms), -1));
     this.durations.update({ label: `How long micro-batches of ${name} took`, columns, series: [{ name: "longest", values: longest.map((ms) => (ms < 0 ? null : ms)), tone: "accent" }] });
     fill(this.epochs.lastElementChild, h("table", {},
@@ -133,6 +135,9 @@ class Run {
     })) });
   }
 }
+
+/** Files in one batch hold nothing open: there is nothing to draw. */
+const hasValues = (chart) => chart.data.series.some((one) => one.values.some((value) => value > 0));
 
 /** All epochs that reports tell of, each once; started again, a process counts on. */
 function epochsOf(reports) {
