@@ -1,8 +1,7 @@
 """The service under load: messages leased and done a second through HTTP, how long requests take, and its memory.
 
-`python -m tests.benchmarks.service 20` measures each case for so many seconds; `python -m tests.benchmarks.service 1800
---soak` keeps one service under load for so long, and tells its memory every tenth of that. Service, clients and
-database share the machine.
+`python -m tests.benchmarks.service 20` measures each case for so many seconds. Service, clients and database share the
+machine.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ from tests.benchmarks.measure import Sheet, console
 from tests.benchmarks.tracker_disk import fresh
 from tests.servers.ask import begin, end
 
-__all__ = ["SECONDS", "run"]
+__all__ = ["SECONDS", "memory_mib", "prepared", "run", "served"]
 
 DATABASES: Final = ("SQLite", "PostgreSQL")
 SECONDS, CONSUMERS, BODY = 10.0, 16, b"x" * 100
@@ -66,15 +65,15 @@ def served(url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.terminate()
 
 
-def memory_mib(process: subprocess.Popen[str]) -> float:
-    """What the service has in memory now."""
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
+def memory_mib(pid: int) -> float:
+    """What a process has in memory now."""
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert found
     return int(found.group(1)) / 1024
 
 
 async def consume(client: AsyncClient, consumer: str, at_once: int, until_s: float, taken: Taken) -> None:
-    """Lease and finish, over and over; what was taken is put back by a producer, so that there is always enough."""
+    """Lease and finish, over and over."""
     while (begin_s := elapsed_seconds()) < until_s:
         messages = await client.lease("load", consumer, limit=at_once)
         leased_s = elapsed_seconds()
@@ -113,7 +112,7 @@ def measure(database: str, at_once: int, seconds: float, sheet: Sheet) -> None:
         token = prepared(url, int(seconds) * at_once * 2_000 + READY)
         with served(url) as (process, address), multiprocessing.get_context("spawn").Pool(1) as pool:
             taken = pool.apply(load, (address, token, at_once, seconds))
-            memory = memory_mib(process)
+            memory = memory_mib(process.pid)
         assert taken.messages, "nothing was taken"
     sheet.add(f"{database}, {at_once} at once", *taken.cells(seconds), f"{memory:,.0f}")
     console.print(f"  [dim]{database}, {at_once} at once: {taken.messages / seconds:,.0f} messages/s[/]")
