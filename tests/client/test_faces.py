@@ -15,8 +15,8 @@ from tests.client.conftest import Face
 from tests.client.crooked import Crooked
 from tests.doubles import new_id
 
-#: What a broker does for itself.
-OF_BROKERS = {"attend", "beat", "health", "check_clock", "now_ms"}
+#: What a broker does for itself, or for its admins.
+OF_BROKERS = {"attend", "beat", "read_any", "health", "check_clock", "now_ms"}
 VERBS = [
     (kind, name)
     for kind in (Tracker, Timeline)
@@ -68,6 +68,19 @@ def test_many_calls_of_an_async_client_are_under_way_at_once(server: Crooked) ->
             return await asyncio.gather(*(client.open() for _ in range(30)))
 
     assert len({status.id for status in asyncio.run(many())}) == 30
+
+
+def test_who_waits_gets_what_comes_meanwhile(server: Crooked, topic: str) -> None:
+    async def meanwhile() -> list[LeasedMessage]:
+        async with AsyncClient(server.url) as client:
+            waiting = asyncio.create_task(client.lease(topic, "w", limit=5, wait=timedelta(seconds=20)))
+            await client.topics()
+            await client.create(topic, [b"at last"], producer_group="g")
+            return await waiting
+
+    assert [one.body for one in asyncio.run(meanwhile())] == [b"at last"]
+    with Client(server.url) as client:
+        assert client.lease(topic, "w", wait=timedelta(milliseconds=50)) == []
 
 
 def test_what_is_wrong_is_raised_by_the_call_that_is_awaited(server: Crooked) -> None:

@@ -12,7 +12,7 @@ from batchline.errors import BatchlineError
 from batchline.service.documents import documents_of
 from batchline.service.openapi import ALWAYS, WITH_BODY, WITH_TOKEN, openapi_document
 from batchline.service.operation import NoForm, Operation
-from batchline.service.service import OPERATIONS
+from batchline.service.service import OPERATIONS, SOCKETS
 from batchline.wire.form import Form
 from batchline.wire.problems import status_of
 
@@ -47,7 +47,17 @@ def operations() -> str:
         tag = DOCUMENT["paths"][one.path][one.method.lower()]["tags"][0]
         groups.setdefault(tag, []).append(one)
     ordered = sorted(groups, key=lambda tag: list(TITLES).index(tag) if tag in TITLES else len(TITLES))
-    return "\n\n".join(f"### {TITLES.get(tag, tag.capitalize())}\n\n{_table(groups[tag])}" for tag in ordered)
+    tables = [f"### {TITLES.get(tag, tag.capitalize())}\n\n{_table(groups[tag])}" for tag in ordered]
+    return "\n\n".join([*tables, sockets()])
+
+
+def sockets() -> str:
+    """A table of WebSockets."""
+    head = ["### WebSockets", "", "| address | what it does | right | form |", "|---|---|---|---|"]
+    rows = [
+        f"| `{one.path}` | {one.summary} | {one.right} | {_link(one.form.__name__)} in the query |" for one in SOCKETS
+    ]
+    return "\n".join([*head, *rows])
 
 
 def _table(group: Iterable[Operation]) -> str:
@@ -81,6 +91,7 @@ def _refused(one: Operation) -> str:
 def forms() -> str:
     """Every form that is sent or answered, with its fields."""
     used = {form for one in ALL for form in (one.form, one.answer) if form not in (None, NoForm, Form)}
+    used |= {one.form for one in SOCKETS}
     _, found = msgspec.json.schema_components(sorted(used, key=str), ref_template="{name}")
     return "\n\n".join(_form(name, schema) for name, schema in sorted(found.items()) if schema.get("properties"))
 

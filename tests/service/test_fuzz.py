@@ -1,5 +1,6 @@
 """schemathesis against the OpenAPI document: no 5xx, no answer that the document does not have."""
 
+import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +22,11 @@ EXCLUDED = [positive_data_acceptance, use_after_free]
 
 document = openapi_document([*OPERATIONS, *documents_of(OPERATIONS)], __version__)
 schema = schemathesis.openapi.from_dict(document)
+
+
+@schemathesis.serializer("application/x-ndjson")
+def lines(_: Any, value: Any) -> bytes:
+    return json.dumps(value).encode()
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from websockets.typing import Subprotocol
 from batchline import NewMessage, Timeline, open_store
 from batchline.runtime.tokens import Tokens
 from batchline.service import roll
+from batchline.service.operation import Socket
 from batchline.service.service import SOCKETS
 from batchline.wire.push import LARGEST_FRAME, Close
 from tests.doubles import new_id
@@ -252,11 +253,16 @@ def bearer(text: str) -> dict[str, Any]:
     return {"additional_headers": {"Authorization": f"Bearer {text}"}}
 
 
-def test_a_socket_needs_the_right_to_lease_on_its_topic_in_its_name(guarded: tuple[Place, Tokens]) -> None:
+@pytest.mark.parametrize("one", SOCKETS, ids=lambda one: one.name)
+def test_a_socket_needs_the_right_to_lease_on_its_topic_in_its_name(guarded: tuple[Place, Tokens], one: Socket) -> None:
     place, tokens = guarded
+    assert (one.right, one.path) == ("consume", "/v1/topics/{topic}/messages/subscribe")
+    revoked, text = tokens.create(consumers=["c"])
+    tokens.revoke(revoked.id)
     refusals: list[tuple[dict[str, Any], int]] = [
         ({}, 401),
         (bearer("bl_nonsense"), 401),
+        (bearer(text), 401),
         (bearer(tokens.create(producer_group="p")[1]), 403),
         (bearer(tokens.create(consumers=["d*"])[1]), 403),
         (bearer(tokens.create(consumers=["c"], topics=["other"])[1]), 403),

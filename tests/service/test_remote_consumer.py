@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from batchline import Consumer, Later, LeasedMessage, NewMessage, RetryRules, Timeline, open_store
+from batchline.client import Client
 from batchline.errors import InvalidInput, ServiceRefused, TopicDeleted, Unauthorized, UnknownTopic
 from batchline.runtime.intake import Pushing
 from batchline.runtime.polling import Polling
@@ -226,6 +227,14 @@ def test_a_wrong_token_ends_it_and_is_not_shown() -> None:
         with pytest.raises(Unauthorized) as caught:
             asyncio.run(consumer_of(wrong, "jobs", print).run())
         assert "secret" not in str(caught.value)
+
+
+def test_a_client_is_all_that_a_consumer_needs(place: Place, timeline: Timeline, topic: str) -> None:
+    with Client(place.url) as client:
+        client.create(topic, [NewMessage(id="m")], producer_group="p")
+        consumer = Consumer(client, topic, lambda _: None, consumer="worker")
+        run(consumer, lambda: until(lambda: timeline.count(topic).total == 0))
+    assert consumer.outcomes == {"done": 1}
 
 
 def test_both_ways_to_messages_are_intakes_and_nothing_else_is(place: Place, timeline: Timeline, topic: str) -> None:

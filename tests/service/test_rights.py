@@ -11,13 +11,16 @@ from typing import Any
 import httpx2
 import pytest
 
-from batchline import NewMessage, Timeline, Tracker, lease_text, open_store
+from batchline import EstimatedTracker, EstimateStore, NewMessage, Timeline, Tracker, lease_text, open_store
 from batchline.cli.live_tables import LiveTables
 from batchline.core.batch import Batch, CloseReason
+from batchline.runtime.clock import now_us
 from batchline.runtime.tokens import Tokens
+from batchline.service.group_commit import GroupCommit
 from batchline.service.operation import Operation
 from batchline.service.service import OPERATIONS
-from tests.doubles import HandClock
+from batchline.sources.landing import Landing
+from tests.doubles import HandClock, new_id
 from tests.service.serving import serving
 
 HOUR_US = 3_600_000_000
@@ -25,10 +28,23 @@ HOUR_US = 3_600_000_000
 ALIVE = ("batchline_brokers", "batchline_reports")
 
 #: After these nothing else can be done with what they end.
-ENDS = ("seal_fanout", "ack_items", "expire_fanout", "cancel_messages", "finish_leases", "delete_topic")
+ENDS = (
+    "seal_fanout",
+    "ack_items",
+    "expire_fanout",
+    "cancel_messages",
+    "finish_leases",
+    "delete_topic",
+    "seal_estimate",
+    "close_batch",
+    "close_estimated_batch",
+    "remove_estimated_batch",
+)
 #: Tables have the keys of all topics.
 OF_ALL_TOPICS = ("list_keys", "read_windows")
-BATCH = Batch("pump-1", 0, 500_000, 900_000, 900_000, CloseReason.TIMEOUT, 0, ())
+WINDOW = Batch("pump-1", 0, 500_000, 900_000, 900_000, CloseReason.TIMEOUT, 0, ())
+#: A batch of Carlyle's.
+BATCH = 7
 
 
 @dataclass
@@ -40,6 +56,8 @@ class Scene:
     tokens: dict[str, str]
     lease: str
     item: str
+    batch_item: str
+    estimate: str
 
     def dump(self) -> list[str]:
         """All that is in the database."""
@@ -57,11 +75,10 @@ class Scene:
         names, query, body = self.samples()[operation.name]
         headers = more | ({} if token is None else {"authorization": f"Bearer {token}"})
         path = operation.path.format(**names)
-        return self.client.request(
-            operation.method, path, params=query, json=body if operation.has_body else None, headers=headers
-        )
+        sent = body if operation.has_body or operation.reads else None
+        return self.client.request(operation.method, path, params=query, json=sent, headers=headers)
 
-    def samples(self) -> dict[str, tuple[dict[str, str], dict[str, Any], dict[str, Any]]]:
+    def samples(self) -> dict[str, tuple[dict[str, str], dict[str, Any], Any]]:
         """For each operation a request that its owner may make: names in the address, query, body."""
         topic, fanout, consumer = {"topic": "t1"}, {"fanout": "f1"}, {"topic": "t1", "consumer": "c1"}
         leases = {"leases": [self.lease]}
@@ -106,13 +123,50 @@ class Scene:
             "list_reports": ({}, {}, {}),
             "list_keys": ({}, {}, {}),
             "read_windows": ({}, {"key": "pump-1"}, {}),
+            **dict.fromkeys(("read_live", "read_ready", "read_metrics"), ({}, {}, {})),
+            "land_measurements": ({}, {}, []),
+            **self._estimates(),
+            **self._batches(),
+        }
+
+    def _estimates(self) -> dict[str, tuple[dict[str, str], dict[str, Any], Any]]:
+        fanout = {"fanout": self.estimate}
+        return {
+            "open_estimate": ({}, {}, {"id": new_id()}),
+            "read_estimate": (fanout, {}, {}),
+            "add_to_estimate": (fanout, {}, {"count": 3}),
+            "seal_estimate": (fanout, {}, {}),
+            "ack_estimate": (fanout, {}, {}),
+            "fail_estimate": (fanout, {}, {}),
+        }
+
+    def _batches(self) -> dict[str, tuple[dict[str, str], dict[str, Any], Any]]:
+        exact, estimated = {"batchId": str(BATCH)}, {"batchId": self.estimate}
+        return {
+            "create_batch": ({}, {}, {}),
+            "read_batch": (exact, {}, {}),
+            "close_batch": (exact, {}, {}),
+            "add_batch_items": ({}, {}, {"batchId": BATCH, "items": 2}),
+            "ack_batch_items": ({}, {}, {"batchItemIds": [self.batch_item]}),
+            "remove_open_batches": ({}, {"since": 1}, {}),
+            "remove_closed_batches": ({}, {"since": 1}, {}),
+            "create_estimated_batch": ({}, {}, {}),
+            "read_estimated_batch": (estimated, {}, {}),
+            "close_estimated_batch": (estimated, {}, {}),
+            "increment_batch": (estimated, {"by": 1}, {}),
+            "decrement_batches": ({}, {}, {"acks": [{"batchId": self.estimate}]}),
+            "remove_estimated_batch": (estimated, {}, {}),
         }
 
 
 @contextmanager
-def set_up(directory: Path) -> Iterator[Scene]:
+def set_up(directory: Path, redis_url: str) -> Iterator[Scene]:
     path, clock = directory / "batchline.db", HandClock()
-    with open_store(f"sqlite:///{path}") as store:
+    with (
+        open_store(f"sqlite:///{path}") as store,
+        EstimateStore(redis_url) as redis,
+        Landing(directory / "landing", "http") as landing,
+    ):
         tokens = Tokens(store, clock)
         mine: dict[str, Any] = {"producer_group": "g", "consumers": ["c*"], "topics": ["t*"]}
         texts = {
@@ -134,15 +188,21 @@ def set_up(directory: Path) -> Iterator[Scene]:
         timeline.create("t1", messages, producer_group="g")
         tracker.open("f1", labels={"producer_group": "g"})
         (group,) = tracker.add("f1", 2)
-        LiveTables(directory / "tables").write([BATCH], [], 0)
-        serve = serving(store, clock=clock, tables=directory / "tables")
-        with serve as url, httpx2.Client(base_url=url) as client:
-            yield Scene(client, path, texts, lease_text(held.lease), next(group.items()))
+        tracker.open(str(BATCH), labels={"producer_group": "g"})
+        (batch_group,) = tracker.add(str(BATCH), 2)
+        estimates = EstimatedTracker(redis)
+        estimate = estimates.open(labels={"producer_group": "g"}).id
+        tables = directory / "tables"
+        LiveTables(tables).write([WINDOW], [], 0)
+        more: dict[str, Any] = {"estimates": estimates, "landing": GroupCommit(landing, now_us), "tables": tables}
+        with serving(store, clock=clock, **more) as url, httpx2.Client(base_url=url) as client:
+            items = next(group.items()), next(batch_group.items())
+            yield Scene(client, path, texts, lease_text(held.lease), *items, estimate)
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    with set_up(tmp_path_factory.mktemp("rights")) as scene:
+def scene(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[Scene]:
+    with set_up(tmp_path_factory.mktemp("rights"), redis_url) as scene:
         yield scene
 
 
@@ -175,7 +235,9 @@ def test_a_token_of_another_producer_group_is_403(scene: Scene, operation: Opera
     """Whoever says that they are of the group, and is not; on the group's own fanouts and leases without saying so."""
     other = scene.tokens["other group"]
     check_refused(scene, operation, other, 403, **{"batchline-producer-group": "g"})
-    if operation.right == "consume" or "{fanout}" in operation.path or operation.right == "admin":
+    names_theirs = "{fanout}" in operation.path or "{batchId}" in operation.path
+    # Items of an estimate have no ids: who knows it may finish some.
+    if operation.right in ("consume", "admin") or (names_theirs and operation.right != "finish"):
         check_refused(scene, operation, other, 403)
 
 
@@ -220,9 +282,9 @@ def test_messages_of_another_group_are_foreign_one_by_one(scene: Scene) -> None:
     assert scene.dump() == before
 
 
-def test_its_owner_or_an_admin_may(tmp_path: Path) -> None:
+def test_its_owner_or_an_admin_may(tmp_path: Path, redis_url: str) -> None:
     """So each of the requests above is one that could have done something."""
-    with set_up(tmp_path) as scene:
+    with set_up(tmp_path, redis_url) as scene:
         for operation in sorted(GUARDED, key=lambda one: one.name in ENDS):
             admin = operation.right == "admin" or operation.name in OF_ALL_TOPICS
             answer = scene.ask(operation, scene.tokens["admin" if admin else "owner"])

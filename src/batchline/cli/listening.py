@@ -17,7 +17,7 @@ from batchline.service.group_commit import GroupCommit
 from batchline.service.measurements import OPERATIONS
 from batchline.service.service import Service
 from batchline.sources.landing import Landing
-from batchline.stores import open_store
+from batchline.stores import Store, open_store
 from batchline.wire.push import LARGEST_FRAME
 
 try:
@@ -61,10 +61,14 @@ def serve_measurements(
     # It needs no store, so there are no tokens: whoever reaches it may send.
     with listening(listen, insecure=insecure) as listener, open_store("memory://") as store:
         tell(f"listening on {address_of(listener)}/v1/measurements")
-        with closing(Service(store, landing=group, operations=OPERATIONS, threads=2, any_host=True)) as service:
+        with closing(_service(store, group)) as service:
             asyncio.run(serve_app(service.app, listener, lambda: look(_counted(group)), stop))
     look(_counted(group))
     return {"landed": group.landed, "malformed": group.malformed, "files": group.files}
+
+
+def _service(store: Store, group: GroupCommit) -> Service:
+    return Service(store, landing=group, operations=OPERATIONS, sockets=(), threads=2, any_host=True)
 
 
 def _counted(group: GroupCommit) -> _Counts:

@@ -12,11 +12,12 @@ import typer
 
 from batchline.cli import screen
 from batchline.cli.listening import Tls, address_of, listening, run_fast, serve_app
-from batchline.cli.options import DEFAULT_STORE, Store
-from batchline.cli.stores import open_or_make
+from batchline.cli.options import DEFAULT_STORE, DEFAULT_WAIT, Store, Wait
+from batchline.cli.stores import lasting_address, open_patiently
 from batchline.errors import InvalidInput
 from batchline.runtime.clock import now_us
 from batchline.runtime.estimated_tracker import EstimatedTracker
+from batchline.runtime.reporting import reporting
 from batchline.runtime.tokens import Tokens
 from batchline.service.group_commit import GroupCommit
 from batchline.service.request_log import RequestLog
@@ -51,9 +52,7 @@ Estimates = Annotated[
         "--estimates",
         help="A Redis server for fanouts that are only counted, redis://host:6379/0.",
         metavar="URL",
-        envvar="BATCHLINE_ESTIMATES",
         show_default=False,
-        show_envvar=True,
     ),
 ]
 LandingDirectory = Annotated[
@@ -87,6 +86,7 @@ def serve(
     log: Log = False,
     tables: Tables = None,
     demo: Demo = False,
+    wait: Wait = DEFAULT_WAIT,
 ) -> None:
     """Serve the tracker and the timeline over HTTP, with pages that show what is going on, until Ctrl-C.
 
@@ -104,7 +104,8 @@ def serve(
     if demo:
         _serve_demo(listen, tls, insecure=insecure, given=tables is not None or store != DEFAULT_STORE)
         return
-    with open_or_make(store) as opened, _estimated(estimates) as estimated, _landing(landing, series) as group:
+    lasting_address(store)
+    with open_patiently(store, wait) as opened, _estimated(estimates) as estimated, _landing(landing, series) as group:
         observers = [RequestLog(_write)] if log else []
         settings: Settings = {"estimates": estimated, "landing": group, "observers": observers, "tables": tables}
         serve_store(opened, listen, insecure=insecure, tls=tls, **settings)
@@ -125,7 +126,7 @@ def serve_store(
         service = Service(store, any_host=insecure, **settings)
         where = address_of(listener, "https" if tls else "http")
         screen.err.print(screen.plain(f"serving {what or store.url} on {where}"), soft_wrap=True)
-        with contextlib.closing(service):
+        with contextlib.closing(service), reporting(store, "serve", service.name, service.tally.numbers):
             run_fast(_serve(service, listener, tls))
 
 

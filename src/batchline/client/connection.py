@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from batchline.client.answers import outcomes_of
 from batchline.core.message import Outcome
 from batchline.errors import (
     BatchlineError,
@@ -20,7 +21,7 @@ from batchline.errors import (
     Unauthorized,
     WrongContent,
 )
-from batchline.wire.messages import LeasedForm
+from batchline.wire.messages import LeasedForm, Outcomes
 from batchline.wire.problems import ProblemForm, error_of
 from batchline.wire.push import (
     LARGEST_FRAME,
@@ -31,7 +32,6 @@ from batchline.wire.push import (
     Said,
     Subscribed,
     Told,
-    outcome_of,
     read_said,
 )
 
@@ -164,7 +164,7 @@ class Connection:
         pending = self._pending.get(frame.request or 0)
         if pending is None:
             return
-        outcomes = [outcome_of(form) for form in frame.outcomes]
+        outcomes = outcomes_of(Outcomes(frame.outcomes))
         pending.hear(outcomes)
         if not pending.answer.done():
             pending.answer.set_result(outcomes)

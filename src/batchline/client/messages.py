@@ -111,6 +111,12 @@ class MessageVerbs(Calls):
         return message_of((yield from self._ask(request("GET", path, group=producer_group, lease=text), MessageForm)))
 
     @Verb
+    def read_any(self, topic: str, id: str) -> Steps[Message]:
+        """A message, whoever owns it: for who looks after all of them, which is an admin."""
+        path = topic_path(topic, "messages", check_id(id))
+        return message_of((yield from self._ask(request("GET", path), MessageForm)))
+
+    @Verb
     def my_messages(self, producer_group: str, *, after: str | None = None, limit: int = 100) -> Steps[MessagePage]:
         """The messages of a producer group, oldest first, in pages: `after` is the `next` of the page before."""
         check_name("the producer group", producer_group)

@@ -7,16 +7,16 @@ from datetime import timedelta
 from typing import Final
 from urllib.parse import quote, urlencode
 
+from batchline.client.answers import leased_of
 from batchline.client.connection import Connection, Place, open_connection
-from batchline.core.message import Held, Lease, LeasedMessage, Outcome, lease_text, read_lease
+from batchline.core.message import Lease, LeasedMessage, Outcome, lease_text
 from batchline.core.moment import check_span, span_text
 from batchline.core.name import check_name
 from batchline.core.retry import RetryRules
 from batchline.errors import ServiceUnavailable
 from batchline.runtime.clock import now_us
 from batchline.runtime.intake import Finished
-from batchline.wire.form import at_of, body_of
-from batchline.wire.messages import LeasedForm
+from batchline.wire.messages import LeasedForm, LeasedMessages
 from batchline.wire.push import Beat, Done, Extend, Leave, Prefetch, Release
 
 __all__ = ["Push"]
@@ -165,7 +165,7 @@ class Push:
 
     def _take_in(self, forms: list[LeasedForm]) -> None:
         """Messages have come; one that a handler still has is not handed out again, but has another lease now."""
-        for message in map(_leased, forms):
+        for message in leased_of(LeasedMessages(forms)):
             if message.id in self._leases:
                 self._leases[message.id] = message.lease
             else:
@@ -187,11 +187,3 @@ class Push:
         self._failures = 0
         for outcome in outcomes:
             self._leases.pop(outcome.id, None)
-
-
-def _leased(form: LeasedForm) -> LeasedMessage:
-    lease = read_lease(form.lease)
-    before = lease.place
-    shared = (lease.topic, lease.version, lease.consumer, lease.until_ms, lease.bundle, lease.spot)
-    ids, bodies = ("",) * before + (lease.id,), (b"",) * before + (body_of(form),)
-    return LeasedMessage(Held(*shared, form.attempts, form.producer_group, at_of(form.at), ids, bodies), before)

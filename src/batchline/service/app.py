@@ -34,6 +34,8 @@ GROUP_HEADER: Final = "batchline-producer-group"
 BEARER_PROTOCOL: Final = "bearer."
 LOG: Final = logging.getLogger("batchline.service")
 BROKEN: Final = ProblemForm("/problems/InternalError", "Something went wrong here", 500, "it is in the service's log")
+#: The status of a socket that was not refused.
+SWITCHED: Final = 101
 encode: Final = msgspec.json.Encoder().encode
 
 
@@ -76,19 +78,12 @@ class App:
             return await self._answer(request, sighting)
         except ClientDisconnect:
             raise
-        except BatchlineError as error:
-            sighting.problem = type(error).__name__
-            return self._problem(request, error)
-        except Exception:
-            LOG.exception("in %s", sighting.operation)
-            sighting.problem = "InternalError"
-            return _response(BROKEN, 500, PROBLEM_JSON)
+        except Exception as error:  # noqa: BLE001 - what we do not know is logged, and answered as such
+            return self._refusal(request, error, sighting)
 
     async def _answer(self, request: Request, sighting: Sighting) -> Response:
         found = self._router.find(request.method, request.scope["raw_path"])
-        sighting.operation = found.operation.name
-        caller = await self._caller(request, found.operation)
-        sighting.token = "" if caller.token is None else caller.token.id
+        caller = await self._caller(request, found.operation, sighting)
         check_right(found.operation.right, found.path, caller)
         with self._parts.under_way.working(urgent=found.operation.urgent):
             call = Call(self._parts, caller, found.path, await read_form(request, found.operation), request)
@@ -99,37 +94,39 @@ class App:
             return cast("Answer", await operation.handler(call))
         return cast("Answer", await self._parts.in_thread(operation.handler, call))
 
-    async def _caller(self, request: Request, operation: Operation) -> Caller:
-        """Who asks; who is asked for no token is nobody, and the store need not be there for that."""
-        if operation.right == "none":
-            check_origin(request.headers, any_host=True)
-            return NOBODY
-        return await self.caller_of(request)
-
     async def _live(self, socket: WebSocket) -> None:
-        """Live as long as a socket; if it is refused, answer why."""
+        """Live as long as a socket; if it is refused, answer why. Observers are told when it is over."""
+        sighting = Sighting("GET", status=SWITCHED)
         try:
-            await self._handle(socket)
+            await self._handle(socket, sighting)
         except WebSocketDisconnect:
             return
-        except BatchlineError as error:
-            response = self._problem(socket, error)
-        except Exception:
-            LOG.exception("socket %s", socket.scope["path"])
-            response = _response(BROKEN, 500, PROBLEM_JSON)
-        else:
-            return
-        if socket.application_state is WebSocketState.CONNECTING:
-            await socket.send_denial_response(response)
+        except Exception as error:  # noqa: BLE001 - what we do not know is logged, and answered as such
+            response = self._refusal(socket, error, sighting)
+            if socket.application_state is WebSocketState.CONNECTING:
+                sighting.status = response.status_code
+                await socket.send_denial_response(response)
+        finally:
+            self._observers.lived(sighting)
 
-    async def _handle(self, socket: WebSocket) -> None:
+    async def _handle(self, socket: WebSocket, sighting: Sighting) -> None:
         found = self._sockets.find("GET", socket.scope["raw_path"])
-        caller = await self.caller_of(socket)
+        caller = await self._caller(socket, found.operation, sighting)
         check_right(found.operation.right, found.path, caller)
         form = query_form(socket.scope["query_string"], found.operation.form)
         text = None if caller.token is None else token_text(socket)
-        with self._parts.under_way.attending():
+        with self._parts.under_way.connected():
             await found.operation.handler(SocketCall(self._parts, caller, found.path, form, socket, text))
+
+    async def _caller(self, connection: HTTPConnection, operation: Operation | Socket, sighting: Sighting) -> Caller:
+        """Who asks; who is asked for no token is nobody, and the store need not be there for that."""
+        sighting.operation = operation.name
+        if operation.right == "none":
+            check_origin(connection.headers, any_host=True)
+            return NOBODY
+        caller = await self.caller_of(connection)
+        sighting.token = "" if caller.token is None else caller.token.id
+        return caller
 
     async def caller_of(self, connection: HTTPConnection) -> Caller:
         """Who asks; Unauthorized if that cannot be told."""
@@ -145,6 +142,15 @@ class App:
         text, tokens = token_text(connection), self._parts.tokens
         found = tokens.remembered(text)
         return await self._parts.in_thread(tokens.check, text) if found is None else found
+
+    def _refusal(self, request: HTTPConnection, error: Exception, sighting: Sighting) -> Response:
+        """What is answered to who is refused, or met a defect of ours."""
+        if isinstance(error, BatchlineError):
+            sighting.problem = type(error).__name__
+            return self._problem(request, error)
+        LOG.error("in %s", sighting.operation, exc_info=error)
+        sighting.problem = "InternalError"
+        return _response(BROKEN, 500, PROBLEM_JSON)
 
     def _problem(self, request: HTTPConnection, error: BatchlineError) -> Response:
         problem = problem_of(error)

@@ -6,6 +6,7 @@ from typing import Final
 from batchline import __version__
 from batchline.errors import MissingExtra
 from batchline.service.observer import Sighting
+from batchline.service.under_way import UnderWay
 
 try:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -55,10 +56,13 @@ class Metrics:
             "batchline_store_call_failures", "Calls that the store has failed.", ["call"], registry=registry
         )
         self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
-        #: Requests that wait for messages to be due.
-        self.waiting = Gauge("batchline_http_requests_waiting", "Requests that wait for messages.", registry=registry)
-        #: WebSockets that are open.
-        self.sockets = Gauge("batchline_sockets", "WebSockets that are open.", registry=registry)
+        self._waiting = Gauge("batchline_http_requests_waiting", "Requests that wait for messages.", registry=registry)
+        self._sockets = Gauge("batchline_sockets", "WebSockets that are open.", registry=registry)
+
+    def watch(self, under_way: UnderWay) -> None:
+        """Tell of those who wait for messages."""
+        self._waiting.set_function(lambda: under_way.waiting - under_way.sockets)
+        self._sockets.set_function(lambda: under_way.sockets)
 
     def began(self) -> None:
         """A request has come."""

@@ -52,6 +52,12 @@ class Observers:
             observer.began()
         return Sighting(method)
 
+    def lived(self, sighting: Sighting) -> None:
+        """A socket has come and gone; it is under way for so long that only then it is told."""
+        for observer in self._observers:
+            observer.began()
+        self.ended(sighting)
+
     def ended(self, sighting: Sighting) -> None:
         """It was answered, or its client has gone."""
         sighting.seconds = elapsed_seconds() - sighting.began

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from batchline.core.name import check_name
 from batchline.core.topic import span_ms
 from batchline.service.caller import Caller
 from batchline.service.operation import Call, Operation
@@ -39,7 +40,8 @@ def list_reports(call: Call[ReportsQuery]) -> Reports:
     """What running processes said of themselves, the oldest first; of the last five minutes, unless you say since."""
     form, now_ms = call.form, call.parts.timeline.now_ms()
     since_ms = now_ms - span_ms(USUAL) if form.since is None else ms_of_at("since", form.since)
-    rows = call.parts.store.read(lambda rows: rows.reports(since_ms, form.kind))
+    kind = None if form.kind is None else check_name("the kind of a report", form.kind)
+    rows = call.parts.store.read(lambda rows: rows.reports(since_ms, kind))
     if form.every is not None:
         rows = thinned(rows, span_ms(read_span("every", form.every)))
     return Reports([_form(row) for row in visible(rows, call.caller)[-MOST:]], ms_text(now_ms))

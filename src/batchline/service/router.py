@@ -23,7 +23,7 @@ class Routed(Protocol):
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Where, too."""
+        """Where else."""
 
 
 R = TypeVar("R", bound=Routed)

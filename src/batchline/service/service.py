@@ -42,11 +42,12 @@ from batchline.service.group_commit import GroupCommit
 from batchline.service.look import Look
 from batchline.service.metrics import Metrics
 from batchline.service.observer import Observer, Observers
-from batchline.service.operation import Operation
+from batchline.service.operation import Operation, Socket
 from batchline.service.parts import Parts, in_threads
 from batchline.service.pump import Pumps
 from batchline.service.roll import Roll
 from batchline.service.store_numbers import StoreNumbers, store_numbers
+from batchline.service.tally import Tally
 from batchline.service.timed_store import TimedStore
 from batchline.service.under_way import MOST_UNDER_WAY, MOST_WAITING, UnderWay
 from batchline.stores.store import Store
@@ -102,52 +103,51 @@ class Service:
         any_host: bool = False,
         landing: GroupCommit | None = None,
         operations: Sequence[Operation] = OPERATIONS,
+        sockets: Sequence[Socket] = SOCKETS,
         observers: Sequence[Observer] = (),
         tables: Path | None = None,
         clock: Callable[[], int] = now_us,
     ) -> None:
         """`estimates` and `landing` are for the operations that need them; `observers` are told of every request."""
-        metrics, self._clock = Metrics(), clock
-        timed = TimedStore(store, metrics.store_called)
-        timeline = Timeline(timed, clock=clock)
+        metrics, under_way = Metrics(), UnderWay(most_under_way, most_waiting)
+        metrics.watch(under_way)
+        self._seen, store, self._clock = store, TimedStore(store, metrics.store_called), clock
+        timeline = Timeline(store, clock=clock)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="service")
         self._pump_threads = ThreadPoolExecutor(PUMP_THREADS, thread_name_prefix="pump")
         # Of their own: when the database hangs, so do all others.
         self._looking = ThreadPoolExecutor(2, thread_name_prefix="looking")
-        tokens = Tokens(timed, clock)
+        tokens, in_thread = Tokens(store, clock), partial(in_threads, self._threads)
         self.parts = Parts(
-            timed,
-            Tracker(timed, expiry=expiry, clock=clock),
+            store,
+            Tracker(store, expiry=expiry, clock=clock),
             timeline,
             self._threads,
             tokens,
             Pumps(timeline, self._pump_threads),
-            UnderWay(most_under_way, most_waiting),
-            Roll(timeline, tokens, partial(in_threads, self._threads)),
+            under_way,
+            Roll(timeline, tokens, in_thread),
             metrics,
-            Look(store.check_schema, self._looking, keep_s=READY_FOR_S, wait_s=LOOK_S),
-            Look(partial(self._numbers, store), self._looking, keep_s=NUMBERS_FOR_S, wait_s=LOOK_S),
-            Glance(timed, clock),
+            Look(self._seen.check_schema, self._looking, keep_s=READY_FOR_S, wait_s=LOOK_S),
+            Look(self._numbers, self._looking, keep_s=NUMBERS_FOR_S, wait_s=LOOK_S),
+            Glance(store, clock),
             estimates,
             landing,
             _results_in(tables),
         )
         #: All that can be asked for.
         shown = pages.OPERATIONS if operations is OPERATIONS else ()
-        self.operations = (*operations, *documents_of(operations, SOCKETS), *shown)
-        self.app = App(
-            self.parts,
-            self.operations,
-            SOCKETS,
-            any_host=any_host,
-            observers=Observers((metrics, *observers)),
-        )
+        self.operations = (*operations, *documents_of(operations, sockets), *shown)
+        #: What it says of itself.
+        self.tally = Tally(under_way)
+        told = Observers((metrics, self.tally, *observers))
+        self.app = App(self.parts, self.operations, sockets, any_host=any_host, observers=told)
         #: Its name among the brokers.
         self.name = f"{socket.gethostname()}-{os.getpid()}"
-        self.background = Services(timed, keep=KEPT, beat=Beat(timeline, self.name), clock=clock)
+        self.background = Services(store, keep=KEPT, beat=Beat(timeline, self.name), clock=clock)
 
-    def _numbers(self, store: Store) -> StoreNumbers:
-        return store.read(lambda rows: store_numbers(rows, self._clock()))
+    def _numbers(self) -> StoreNumbers:
+        return self._seen.read(lambda rows: store_numbers(rows, self._clock()))
 
     def dismiss(self) -> None:
         """Let those go who wait for messages: it is about to end; to be called in the loop's thread."""

@@ -21,7 +21,9 @@ class UnderWay:
     def __init__(self, most: int = MOST_UNDER_WAY, most_waiting: int = MOST_WAITING) -> None:
         self._most, self._most_waiting = most, most_waiting
         self.requests = 0
+        #: Long polls and sockets; and the sockets among them.
         self.waiting = 0
+        self.sockets = 0
 
     @contextmanager
     def working(self, *, urgent: bool = False) -> Iterator[None]:
@@ -54,3 +56,13 @@ class UnderWay:
             yield
         finally:
             self.waiting -= 1
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Somebody waits on a socket of theirs; Overloaded if too many wait."""
+        with self.attending():
+            self.sockets += 1
+            try:
+                yield
+            finally:
+                self.sockets -= 1

@@ -30,7 +30,7 @@ __all__ = [
 
 #: Messages, leases or item ids that one call may name.
 MOST_AT_ONCE: Final = 10_000
-#: Digits of a moment in milliseconds, at most.
+#: Digits of a moment in milliseconds.
 LONGEST_MS: Final = 15
 #: A moment: ISO 8601 with its zone, or milliseconds since the epoch.
 At = (

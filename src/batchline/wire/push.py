@@ -4,7 +4,6 @@ from typing import Final
 
 import msgspec
 
-from batchline.core.message import Outcome, read_lease
 from batchline.errors import WrongContent
 from batchline.wire.form import At, Form
 from batchline.wire.messages import LeasedForm, Leases, OutcomeForm
@@ -27,7 +26,6 @@ __all__ = [
     "Said",
     "Subscribed",
     "Told",
-    "outcome_of",
     "read_asked",
     "read_said",
 ]
@@ -150,8 +148,3 @@ def read_said(data: str | bytes) -> Said:
         return said_decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise WrongContent(f"the service has sent no frame that is known here: {error}") from error
-
-
-def outcome_of(form: OutcomeForm) -> Outcome:
-    """The outcome of a form."""
-    return Outcome(form.id, form.outcome, None if form.lease is None else read_lease(form.lease), form.reason)
