@@ -86,7 +86,8 @@ def reported() -> Iterator[ReportRow]:
 
 def worked(done: float) -> float:
     """For how many seconds was worked, now faster, now slower, and not at all in the pause."""
-    return done - min(max(done - 60, 0), 16) + 1.5 * math.sin(done / 9)
+    busy = done - min(max(done - 60, 0), 16)
+    return busy + 1.5 * math.sin(busy / 9)  # it never falls: a counter that does has begun anew
 
 
 def work_row(name: str, at_ms: int, began_ms: int, held: int, *, used: float, paused: bool) -> ReportRow:
