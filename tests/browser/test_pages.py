@@ -10,11 +10,11 @@ from batchline.errors import UnknownMessage
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tokens import Tokens
 from batchline.runtime.tracker import Tracker
+from batchline.service.in_thread import serve_in_thread
 from batchline.stores.opening import open_store
 from batchline.stores.store import Store
 from tests.browser import fleet
 from tests.browser.conftest import PHONE, Reader
-from tests.browser.serving import serving
 
 SHOWN = {
     "overview": "/",
@@ -35,7 +35,7 @@ def store() -> Iterator[Store]:
 
 @pytest.fixture(scope="module")
 def url(store: Store) -> Iterator[str]:
-    with serving(store) as url:
+    with serve_in_thread(store) as url:
         yield url
 
 
@@ -74,7 +74,7 @@ def test_the_overview_shows_rates_backlogs_and_what_needs_attention(reader: Read
 
 
 def test_what_happens_arrives_on_the_overview_without_reloading(reader: Reader) -> None:
-    with open_store("memory://") as store, serving(store) as url:
+    with open_store("memory://") as store, serve_in_thread(store) as url:
         store.migrate()
         page = reader.open(url)
         expect(page.locator(".attention")).to_contain_text("All is well")
@@ -200,7 +200,7 @@ def test_a_fanout_is_given_up_after_a_question(reader: Reader, url: str, store: 
 
 def test_what_a_token_may_not_do_is_not_offered(reader: Reader) -> None:
     reader.expected = ("401", "403", "404")
-    with open_store("memory://") as store, serving(store) as url:
+    with open_store("memory://") as store, serve_in_thread(store) as url:
         store.migrate()
         timeline = Timeline(store)
         for name in ("orders", "secret"):

@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from batchline.runtime.tokens import Tokens
+from batchline.service.in_thread import serve_in_thread
 from batchline.stores.opening import open_store
 from batchline.stores.store import Store
 from tests.browser.conftest import PHONE, Reader
-from tests.browser.serving import serving
 
 PAGES = ("Overview", "Timeline", "Fanouts", "Capacity", "Pipeline")
 ADDRESSES = ("/", "/timeline", "/fanouts", "/capacity", "/pipeline")
@@ -27,7 +27,7 @@ def store() -> Iterator[Store]:
 
 @pytest.fixture(scope="module")
 def url(store: Store) -> Iterator[str]:
-    with serving(store) as url:
+    with serve_in_thread(store) as url:
         yield url
 
 
@@ -92,13 +92,13 @@ def test_the_frame_fits_a_phone(browser: Browser, url: str) -> None:
 def test_a_service_that_is_gone_is_told_and_the_page_goes_on_when_it_is_back(reader: Reader, store: Store) -> None:
     reader.expected = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE")
     with ExitStack() as first:
-        url = first.enter_context(serving(store))
+        url = first.enter_context(serve_in_thread(store))
         page = reader.open(url)
         first.close()
     page.keyboard.press("r")
     expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
     expect(page.get_by_role("alert")).to_contain_text("Last seen")
-    with serving(store, int(url.rpartition(":")[2])):
+    with serve_in_thread(store, url.removeprefix("http://")):
         page.keyboard.press("r")
         expect(page.locator("#live")).to_have_text("live")
         expect(page.get_by_role("alert")).to_be_hidden()
@@ -107,7 +107,7 @@ def test_a_service_that_is_gone_is_told_and_the_page_goes_on_when_it_is_back(rea
 
 def test_where_there_are_tokens_a_page_asks_for_one_and_keeps_it_to_its_tab(reader: Reader) -> None:
     reader.expected = ("401",)
-    with open_store("memory://") as store, serving(store) as url:
+    with open_store("memory://") as store, serve_in_thread(store) as url:
         store.migrate()
         _, text = Tokens(store).create("Ada", producer_group="orders")
         page = reader.page

@@ -1,7 +1,5 @@
 """A service on a real socket, in a thread of the test's own process; and a client that consumers take."""
 
-import asyncio
-import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -9,8 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from batchline import Store
-from batchline.cli.listening import address_of, listening, serve_app
 from batchline.client.subscription import Push
+from batchline.service.in_thread import serve_app_in_thread
 from batchline.service.service import Service
 
 __all__ = ["Place", "placed", "serving"]
@@ -39,13 +37,6 @@ def serving(store: Store, **options: Any) -> Iterator[str]:
 @contextmanager
 def placed(store: Store, listen: str = "127.0.0.1:0", **options: Any) -> Iterator[Place]:
     """A service on a store, until the block ends."""
-    stop = threading.Event()
-    with listening(listen, insecure=False) as listener, closing(Service(store, **options)) as service:
-        serve = serve_app(service.app, listener, lambda: None, stop, dismiss=service.dismiss)
-        thread = threading.Thread(target=asyncio.run, args=(serve,))
-        thread.start()
-        try:
-            yield Place(address_of(listener), service=service)
-        finally:
-            stop.set()
-            thread.join()
+    service = Service(store, **options)
+    with closing(service), serve_app_in_thread(service.app, listen, service.dismiss) as url:
+        yield Place(url, service=service)

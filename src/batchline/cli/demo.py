@@ -103,7 +103,7 @@ def demo(
 
 def check_free(listen: str) -> None:
     """Where it is to stay can be listened: said before the run, and not after it."""
-    from batchline.cli.listening import listening
+    from batchline.service.listening import listening
 
     with listening(listen, insecure=False):
         return

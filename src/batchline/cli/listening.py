@@ -1,43 +1,21 @@
-"""Servers of commands: they listen, serve until somebody says stop, and end with what is under way."""
+"""The server of `batchline ingest http`, and of a pipeline that takes measurements in."""
 
 import asyncio
-import ipaddress
-import signal
-import socket
 import threading
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from batchline.errors import InvalidInput, MissingExtra
-from batchline.runtime.clock import now_us, wait_for
+from batchline.runtime.clock import now_us
 from batchline.service.group_commit import GroupCommit
+from batchline.service.listening import address_of, listening, serve_app
 from batchline.service.measurements import OPERATIONS
 from batchline.service.service import Service
 from batchline.sources.landing import Landing
 from batchline.stores import Store, open_store
-from batchline.wire.push import LARGEST_FRAME
 
-try:
-    import uvicorn
-except ModuleNotFoundError as error:
-    raise MissingExtra("the service needs uvicorn: pip install 'batchline[service]'") from error
-
-__all__ = ["Tls", "address_of", "listening", "run_fast", "serve_app", "serve_measurements"]
-
-BETWEEN_LOOKS_S = 0.25
-#: How long requests under way are waited for at the end.
-GRACE_S = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """A certificate and its key, as files of PEM."""
-
-    certificate: Path
-    key: Path
+__all__ = ["serve_measurements"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,114 +51,3 @@ def _service(store: Store, group: GroupCommit) -> Service:
 
 def _counted(group: GroupCommit) -> _Counts:
     return _Counts(group.landed + group.malformed, group.landed, group.malformed)
-
-
-class _Server(uvicorn.Server):
-    """One that leaves signals to us: uvicorn raises them once more when it has ended, and no summary would be told."""
-
-    def __init__(self, config: uvicorn.Config, dismiss: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._dismiss = dismiss
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no more requests, and end with those under way."""
-        self._dismiss()
-        await super().shutdown(sockets)
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
-        yield
-
-
-def address_of(listener: socket.socket, scheme: str = "http") -> str:
-    """Where it listens, as a browser wants it."""
-    host, port = listener.getsockname()[:2]
-    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def run_fast(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine to its end, on the faster loop where there is one."""
-    try:
-        from uvloop import new_event_loop
-    except ModuleNotFoundError:
-        asyncio.run(work)
-        return
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(work)
-
-
-async def serve_app(
-    app: Any,
-    listener: socket.socket,
-    look: Callable[[], None],
-    stop: threading.Event | None = None,
-    tls: Tls | None = None,
-    dismiss: Callable[[], None] = lambda: None,
-) -> None:
-    """Serve until SIGINT or SIGTERM, or, in a thread, until `stop` is set; `look` is called all the while.
-
-    At its end `dismiss` is called, so that those who wait for something do so no longer.
-    """
-    config = uvicorn.Config(
-        app,
-        ws="websockets-sansio",
-        ws_max_size=LARGEST_FRAME,
-        ws_per_message_deflate=False,  # it would cost each socket more memory than all the rest
-        log_level="error",
-        lifespan="off",
-        timeout_graceful_shutdown=GRACE_S,
-        ssl_certfile=tls.certificate if tls else None,
-        ssl_keyfile=tls.key if tls else None,
-    )
-    await _serve(_Server(config, dismiss), listener, look, stop)
-
-
-async def _serve(
-    server: _Server, listener: socket.socket, look: Callable[[], None], stop: threading.Event | None
-) -> None:
-    ended, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM) if stop is None else ():
-        loop.add_signal_handler(number, server.handle_exit, number, None)
-    serving = asyncio.create_task(server.serve([listener]))
-    serving.add_done_callback(lambda _: ended.set())
-    while not ended.is_set():
-        look()
-        if stop is not None and stop.is_set():
-            server.should_exit = True
-        await wait_for(ended, BETWEEN_LOOKS_S)
-    await serving
-
-
-@contextmanager
-def listening(listen: str, *, insecure: bool) -> Iterator[socket.socket]:
-    """A socket on HOST:PORT; one that others can reach must be asked for."""
-    host, port = _place(listen)
-    if not insecure and not _is_loopback(host):
-        raise InvalidInput(
-            f"{host} can be reached by others, and anybody may then send anything: "
-            "listen on 127.0.0.1, or say --insecure (insecure = true in a pipeline's file)"
-        )
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server((host, port), family=family, backlog=1024)
-    except OSError as error:
-        raise InvalidInput(f"cannot listen on {listen}: {error.strerror or error}") from error
-    with listener:
-        # An answer is written in two parts: else the second waits 40 ms for the word that the first is there.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        yield listener
-
-
-def _place(listen: str) -> tuple[str, int]:
-    host, _, port = listen.rpartition(":")
-    if not host or not (port.isascii() and port.isdecimal() and int(port) < 65_536):
-        raise InvalidInput(f"--listen expects HOST:PORT such as 127.0.0.1:8080, got {listen!r}")
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name, which may be anybody's
-        return False

@@ -1,8 +1,6 @@
 """`batchline serve`: the tracker and the timeline for everybody who does not import the library, and the pages."""
 
-import asyncio
 import contextlib
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +9,6 @@ from typing import Annotated, TypedDict, Unpack
 import typer
 
 from batchline.cli import screen
-from batchline.cli.listening import Tls, address_of, listening, run_fast, serve_app
 from batchline.cli.options import DEFAULT_STORE, DEFAULT_WAIT, Store, Wait
 from batchline.cli.stores import lasting_address, open_patiently
 from batchline.errors import InvalidInput
@@ -20,6 +17,8 @@ from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.runtime.reporting import reporting
 from batchline.runtime.tokens import Tokens
 from batchline.service.group_commit import GroupCommit
+from batchline.service.listening import Tls, address_of, listening, run_fast
+from batchline.service.listening import serve as serve_service
 from batchline.service.request_log import RequestLog
 from batchline.service.service import Service
 from batchline.sources.landing import Landing
@@ -127,7 +126,7 @@ def serve_store(
         where = address_of(listener, "https" if tls else "http")
         screen.err.print(screen.plain(f"serving {what or store.url} on {where}"), soft_wrap=True)
         with contextlib.closing(service), reporting(store, "serve", service.name, service.tally.numbers):
-            run_fast(_serve(service, listener, tls))
+            run_fast(serve_service(service, listener, tls=tls))
 
 
 def _serve_demo(listen: str, tls: Tls | None, *, insecure: bool, given: bool) -> None:
@@ -159,15 +158,6 @@ def _landing(directory: Path | None, series: str) -> Iterator[GroupCommit | None
 
 def _write(line: str) -> None:
     sys.stderr.write(f"{line}\n")
-
-
-async def _serve(service: Service, listener: socket.socket, tls: Tls | None) -> None:
-    background = asyncio.create_task(service.background.run())
-    try:
-        await serve_app(service.app, listener, lambda: None, tls=tls, dismiss=service.dismiss)
-    finally:
-        service.background.stop()
-        await background
 
 
 def _tls(certificate: Path | None, key: Path | None) -> Tls | None:

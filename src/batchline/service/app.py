@@ -13,12 +13,14 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from batchline.core.token import Token
 from batchline.errors import BatchlineError, Unauthorized, WrongMethod
+from batchline.runtime.clock import elapsed_seconds
 from batchline.service.caller import NOBODY, Caller
 from batchline.service.observer import Observers, Sighting
 from batchline.service.operation import Answer, Call, Operation, Right, Socket, SocketCall
 from batchline.service.origin import check_origin
 from batchline.service.parts import Parts
 from batchline.service.reading import query_form, read_form
+from batchline.service.recent_answers import RecentAnswers
 from batchline.service.router import Router
 from batchline.wire.problems import PROBLEM_JSON, RETRY_AFTER_S, ProblemForm, problem_of
 
@@ -55,6 +57,7 @@ class App:
         self._parts, self._any_host = parts, any_host
         self._observers = observers or Observers()
         self._router, self._sockets = Router(operations), Router(sockets)
+        self._recent = RecentAnswers(elapsed_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -85,9 +88,14 @@ class App:
         found = self._router.find(request.method, request.scope["raw_path"])
         caller = await self._caller(request, found.operation, sighting)
         check_right(found.operation.right, found.path, caller)
+        question = self._recent.question(request, caller)
+        kept = self._recent.find(question)
+        if kept is not None:
+            return kept
         with self._parts.under_way.working(urgent=found.operation.urgent):
             call = Call(self._parts, caller, found.path, await read_form(request, found.operation), request)
-            return _response(await self._done(found.operation, call), found.operation.status)
+            answer = await self._done(found.operation, call)
+            return self._recent.keep(question, _response(answer, found.operation.status))
 
     async def _done(self, operation: Operation, call: Call[Any]) -> Answer:
         if inspect.iscoroutinefunction(operation.handler):

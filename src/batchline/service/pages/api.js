@@ -1,7 +1,7 @@
 // Asks the service. The token is kept for this tab, and goes only into the header of requests to the same origin.
 
 const KEPT = "batchline.token";
-const PATIENCE_MS = 10_000;
+const PATIENCE_MS = 10_000, EXACT_MS = 2_000;
 
 /** The service refused a request; `type` is the name of an error in the reference. */
 export class Problem extends Error {
@@ -17,6 +17,8 @@ export class Unreachable extends Error {}
 
 let token = sessionStorage.getItem(KEPT);
 let skew = 0;
+/** What the reader has just changed is to be seen: until then no answer may be old. */
+let exactUntil = 0;
 
 export function keepToken(text) {
   token = text || null;
@@ -44,6 +46,8 @@ function queryText(query) {
 async function ask(method, address, body, signal, group) {
   const headers = { accept: "application/json" };
   if (token) headers.authorization = `Bearer ${token}`;
+  if (method === "GET" && Date.now() > exactUntil) headers["batchline-may-be-old"] = "1";
+  if (method !== "GET") exactUntil = Date.now() + EXACT_MS;
   if (group) headers["batchline-producer-group"] = encodeURIComponent(group);
   if (body !== undefined) headers["content-type"] = "application/json";
   const signals = [AbortSignal.timeout(PATIENCE_MS), ...(signal ? [signal] : [])];

@@ -110,7 +110,7 @@ function consumerTable(list, due) {
     h("tbody", {}, list.map((one) => h("tr", { "data-key": one.consumer },
       h("th", { scope: "row", class: "id" }, one.consumer),
       h("td", { class: "number" }, rate(one.messages_per_second)),
-      h("td", { class: Math.abs(one.drift_ms) > 1_000 ? "number wrong" : "number" }, `${one.drift_ms > 0 ? "+" : ""}${(one.drift_ms / 1_000).toFixed(1)} s`),
+      h("td", { class: Math.abs(one.drift_ms) > 1_000 ? "number wrong" : "number" }, `${one.drift_ms >= 50 ? "+" : ""}${(Math.round(one.drift_ms / 100) / 10 || 0).toFixed(1)} s`),
       h("td", { class: "number quiet" }, from(Date.parse(one.seen), now())),
     ))),
   ));
