@@ -86,7 +86,8 @@ def reported() -> Iterator[ReportRow]:
 
 def worked(done: float) -> float:
     """For how many seconds was worked, now faster, now slower, and not at all in the pause."""
-    return done - min(max(done - 60, 0), 16) + 1.5 * math.sin(done / 9)
+    busy = done - min(max(done - 60, 0), 16)
+    return busy + 1.5 * math.sin(busy / 9)  # it never falls: a counter that does has begun anew
 
 
 def work_row(name: str, at_ms: int, began_ms: int, held: int, *, used: float, paused: bool) -> ReportRow:
@@ -204,6 +205,19 @@ def test_who_has_gone_is_still_seen_and_one_looks_as_far_back_as_need_be(reader:
         expect(page.get_by_role("row", name="worker-1")).to_contain_text("gone, seen 9 min")
         expect(page.get_by_role("button", name="15 min")).to_have_attribute("aria-pressed", "true")
         expect(page.get_by_role("img", name="Rate used of receiver-api")).to_be_visible()
+
+
+def test_bands_above_the_limit_are_explained_for_reports_are_made_at_different_moments(reader: Reader) -> None:
+    with open_store("memory://") as store, serving(store) as url:
+        store.migrate()
+        now_ms = now_us() // 1_000
+        rows = [
+            work_row(name, now_ms - ago_ms, now_ms - 60_000, held, used=0, paused=False)
+            for name, ago_ms, held in (("worker-1", 3_000, 20), ("worker-2", 2_000, 4), ("worker-2", 1_000, 14))
+        ]
+        store.transact(lambda given: given.insert_reports(rows))
+        page = reader.open(f"{url}/capacity")
+        expect(page.get_by_role("region", name="Capacity receiver-api")).to_contain_text("up to 2 s apart")
 
 
 # --- pipeline ---

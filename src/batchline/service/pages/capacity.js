@@ -70,6 +70,7 @@ class Card {
     this.strip = h("div", { class: "partitions" });
     this.table = h("div", { class: "scroll" });
     this.shaded = h("span", { class: "shaded warn" });
+    this.apart = h("span", { class: "quiet small plain" });
     const perSecond = (value) => rate(Math.round(value * 10) / 10);
     this.held = new Chart({ kind: "bands", height: 200, format: perSecond });
     this.used = new Chart({ kind: "lines", height: 200, format: perSecond });
@@ -78,7 +79,7 @@ class Card {
       this.figures,
       this.strip,
       h("div", { class: "columns" },
-        h("div", {}, h("h3", {}, shared ? "Who holds what" : "What it may use"), this.held.node),
+        h("div", {}, h("h3", {}, shared ? "Who holds what" : "What it may use", " ", this.apart), this.held.node),
         h("div", {}, h("h3", {}, "Used, against the limit ", this.shaded), this.used.node)),
       this.table,
     );
@@ -150,6 +151,9 @@ class Card {
       label: `Who holds what of ${resource.name}`, columns, limit,
       series: names.map((name, place) => ({ name, values: granted[place], tone: this.toneOf(name) })),
     });
+    // Each says what it holds at moments of its own: one that gave back since then, and one that got it, are both counted.
+    const above = sum(granted, columns.length).some((all) => limit && all > resource.limit);
+    fill(this.apart, above && "as each said it, up to 2 s apart: what moved between two is drawn twice");
     const spans = pauses(history, names, columns);
     const single = names.map((name, place) => ({ name, values: used[place], tone: this.toneOf(name) }));
     this.used.update({
