@@ -120,7 +120,7 @@ def test_due_messages_are_the_backlog_of_the_dispatcher_and_waiting_ones_that_of
     assert (found["dispatcher"].backlog, found["dispatcher"].since_ms) == (3, NOW - 9)
 
 
-def test_rejections_are_counted_by_reason_the_most_frequent_first() -> None:
+def test_rejections_are_counted_by_reason_the_most_frequent_first_also_of_who_has_ended() -> None:
     reports = (
         report("run", 20_000, rejected={"late": 0}),
         report("run", 0, rejected={"late": 20, "malformed": 1}),
@@ -128,7 +128,11 @@ def test_rejections_are_counted_by_reason_the_most_frequent_first() -> None:
         report("run", 30_000, "gone", rejected={"future": 5}),
     )
     found = rejections(facts(reports=reports))
-    assert [(one.reason, one.count, one.per_second) for one in found] == [("malformed", 31, 0.05), ("late", 20, 1.0)]
+    assert [(one.reason, one.count, one.per_second) for one in found] == [
+        ("malformed", 31, 0.05),
+        ("late", 20, 1.0),
+        ("future", 5, 0.0),
+    ]
 
 
 def test_who_may_not_see_a_topic_or_a_fanout_is_told_nothing_of_it() -> None:

@@ -48,9 +48,9 @@ class _Desk:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.edges = even_edges(_told_until_ms(facts), STRETCH_MS, STRETCHES)
-        last = latest(facts.reports)
-        self.live = [one for one in last if one.is_live(facts.now_ms)]
-        self.kinds = {one.kind for one in last}
+        self.last = latest(facts.reports)
+        self.live = [one for one in self.last if one.is_live(facts.now_ms)]
+        self.kinds = {one.kind for one in self.last}
         self.dead_letters = {one.topic.dead_letter for one in facts.topics}
         self.topics = [one for one in facts.topics if one.topic.name not in self.dead_letters]
         self.fanouts = [one for one in facts.fanouts if one.state in ("open", "sealed")]
@@ -141,9 +141,9 @@ def _ack(desk: _Desk) -> Stage:
 
 
 def rejections(facts: Facts) -> list[Rejection]:
-    """What was rejected, by reason, the most frequent first: of processes that are there, since they began."""
+    """What was rejected, by reason, the most frequent first: of processes seen lately, since they began."""
     desk = _Desk(facts)
-    found = [_rejection(desk, reason) for reason in sorted(set(_reasons(desk.live)))]
+    found = [_rejection(desk, reason) for reason in sorted(set(_reasons(desk.last)))]
     return sorted((one for one in found if one.count), key=lambda one: -one.count)
 
 
@@ -157,6 +157,6 @@ def _reasons(reports: Iterable[Report]) -> Iterable[str]:
 
 def _rejection(desk: _Desk, reason: str) -> Rejection:
     counters = [("run", f"rejected.{reason}")] + ([("ingest", "malformed")] if reason == "malformed" else [])
-    count = sum(desk.gauge(*counter) or 0 for counter in counters)
+    count = sum(one.number(path) for one in desk.last for kind, path in counters if one.kind == kind)
     rate = desk.rates(*counters)
-    return Rejection(reason, count, rate[-1] if rate else 0.0)
+    return Rejection(reason, int(count), rate[-1] if rate else 0.0)
