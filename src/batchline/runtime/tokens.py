@@ -104,10 +104,17 @@ class Tokens:
 
     def any(self) -> bool:
         """Whether there is a token, revoked or not: then everybody is asked for one. Believed as a token is."""
-        if self._any is None or not (self._any[0] or self._is_fresh(self._any[1])):
+        known = self.remembered_any()
+        if known is None:
             read_us = self._clock()
-            self._any = (self._store.read(lambda rows: rows.any_token()), read_us)
-        return self._any[0]
+            known = self._store.read(lambda rows: rows.any_token())
+            self._any = (known, read_us)
+        return known
+
+    def remembered_any(self) -> bool | None:
+        """As `any`, but without a look into the store; None if it takes one. Once there is one, there always is."""
+        known = self._any
+        return known[0] if known is not None and (known[0] or self._is_fresh(known[1])) else None
 
     def revoke(self, id: str) -> Token:
         """End a token; again changes nothing. UnknownToken if there is none of this id."""

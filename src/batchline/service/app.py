@@ -138,7 +138,9 @@ class App:
 
     async def caller_of(self, connection: HTTPConnection) -> Caller:
         """Who asks; Unauthorized if that cannot be told."""
-        asked = await self._parts.in_thread(self._parts.tokens.any)
+        asked = self._parts.tokens.remembered_any()
+        if asked is None:
+            asked = await self._parts.in_thread(self._parts.tokens.any)
         check_origin(connection.headers, any_host=self._any_host or asked)
         # A name may have characters that no header holds.
         said_group = unquote(connection.headers.get(GROUP_HEADER, "")) or None
