@@ -11,7 +11,7 @@ def test_a_password_in_an_address_is_not_repeated(batchline: Call, tmp_path: Pat
         ("--store", "mysql://me:hunter2@127.0.0.1:1/db"),
         ("--store", f"sqlite:///{tmp_path / 'b.db'}", "--estimates", "http://me:hunter2@127.0.0.1/"),
     ):
-        said = batchline("serve", "--listen", "127.0.0.1:0", *words)
+        said = batchline("serve", "--listen", "127.0.0.1:0", "--wait", "0s", *words)
         assert said.code != 0
         assert "127.0.0.1" in said.err
         assert "hunter2" not in said.out + said.err

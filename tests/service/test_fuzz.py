@@ -16,7 +16,7 @@ from batchline.service.openapi import openapi_document
 from batchline.service.service import OPERATIONS
 from tests.service.serving import serving
 
-EXAMPLES = 200 if os.environ.get("BATCHLINE_TEST_PROFILE") == "full" else 12
+EXAMPLES = 200 if os.environ.get("BATCHLINE_TEST_PROFILE") == "full" else 8
 #: A schema cannot say all that makes a lease one; and a topic can be read while it is being deleted.
 EXCLUDED = [positive_data_acceptance, use_after_free]
 

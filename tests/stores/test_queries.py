@@ -96,4 +96,5 @@ def test_no_query_is_there_that_nobody_uses(room: str) -> None:
     )
     used = set(re.findall(r'"([a-z_]+)"', code)) | {"where_state", "where_opened_before_us", "where_parent"}
     used |= {"due_in_segment", "due_after", "due_order"}
+    used |= {"where_before", "newest_list_page", "newest_labelled_page"}
     assert set(read_queries(room, named_style)) - used == set()

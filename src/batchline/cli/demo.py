@@ -252,7 +252,7 @@ def leave(out: Path, listen: str | None, *, all_true: bool) -> None:
 
 def stay_with(out: Path, listen: str) -> None:
     """Serve the pages over what a run has left."""
-    from batchline.cli.serve import serve_store
+    from batchline.cli.serving import serve_store
     from batchline.stores import open_store
 
     with open_store(store_in(out)) as store:

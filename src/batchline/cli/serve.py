@@ -1,40 +1,15 @@
 """`batchline serve`: the tracker and the timeline for everybody who does not import the library, and the pages."""
 
-import contextlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, TypedDict, Unpack
+from typing import Annotated, Any
 
 import typer
 
-from batchline.cli import screen
 from batchline.cli.options import DEFAULT_STORE, DEFAULT_WAIT, Store, Wait
 from batchline.cli.stores import lasting_address, open_patiently
 from batchline.errors import InvalidInput
-from batchline.runtime.clock import now_us
-from batchline.runtime.estimated_tracker import EstimatedTracker
-from batchline.runtime.reporting import reporting
-from batchline.runtime.tokens import Tokens
-from batchline.service.group_commit import GroupCommit
-from batchline.service.listening import Tls, address_of, listening, run_fast
-from batchline.service.listening import serve as serve_service
-from batchline.service.request_log import RequestLog
-from batchline.service.service import Service
-from batchline.sources.landing import Landing
-from batchline.stores import Store as OpenStore
-from batchline.stores.redis.estimates import EstimateStore
 
-__all__ = ["serve", "serve_store"]
-
-
-class Settings(TypedDict, total=False):
-    """What a service can have besides its store."""
-
-    estimates: EstimatedTracker | None
-    landing: GroupCommit | None
-    observers: list[RequestLog]
-    tables: Path | None
+__all__ = ["serve"]
 
 
 Listen = Annotated[str, typer.Option("--listen", help="Where to listen.", metavar="HOST:PORT")]
@@ -99,68 +74,21 @@ def serve(
         batchline serve --store postgresql://user@host/db --listen 0.0.0.0:8443 --tls-cert c.pem --tls-key k.pem
         batchline serve --estimates redis://localhost:6379/0 --landing landing --log
     """
-    tls = _tls(tls_cert, tls_key)
+    # What it serves with takes its time to load: other commands do not wait for it.
+    from batchline.cli.serving import estimated_at, landing_in, request_log, serve_demo, serve_store, tls_of
+
+    tls = tls_of(tls_cert, tls_key)
     if demo:
-        _serve_demo(listen, tls, insecure=insecure, given=tables is not None or store != DEFAULT_STORE)
+        if tables is not None or store != DEFAULT_STORE:
+            raise InvalidInput("--demo has a store and tables of its own: say it without --store and --tables")
+        serve_demo(listen, tls, insecure=insecure)
         return
     lasting_address(store)
-    with open_patiently(store, wait) as opened, _estimated(estimates) as estimated, _landing(landing, series) as group:
-        observers = [RequestLog(_write)] if log else []
-        settings: Settings = {"estimates": estimated, "landing": group, "observers": observers, "tables": tables}
-        serve_store(opened, listen, insecure=insecure, tls=tls, **settings)
-
-
-def serve_store(
-    store: OpenStore,
-    listen: str,
-    *,
-    insecure: bool = False,
-    tls: Tls | None = None,
-    what: str = "",
-    **settings: Unpack[Settings],
-) -> None:
-    """Serve a store, and the pages over it, until Ctrl-C."""
-    has_tokens = Tokens(store).any()
-    with listening(listen, insecure=insecure or has_tokens) as listener:
-        service = Service(store, any_host=insecure, **settings)
-        where = address_of(listener, "https" if tls else "http")
-        screen.err.print(screen.plain(f"serving {what or store.url} on {where}"), soft_wrap=True)
-        with contextlib.closing(service), reporting(store, "serve", service.name, service.tally.numbers):
-            run_fast(serve_service(service, listener, tls=tls))
-
-
-def _serve_demo(listen: str, tls: Tls | None, *, insecure: bool, given: bool) -> None:
-    from batchline.cli.live_demo import live_demo
-
-    if given:
-        raise InvalidInput("--demo has a store and tables of its own: say it without --store and --tables")
-    with live_demo() as demo:
-        serve_store(demo.store, listen, insecure=insecure, tls=tls, tables=demo.tables, what="a simulated fleet")
-
-
-@contextlib.contextmanager
-def _estimated(url: str | None) -> Iterator[EstimatedTracker | None]:
-    if url is None:
-        yield None
-    else:
-        with EstimateStore(url) as store:
-            yield EstimatedTracker(store)
-
-
-@contextlib.contextmanager
-def _landing(directory: Path | None, series: str) -> Iterator[GroupCommit | None]:
-    if directory is None:
-        yield None
-    else:
-        with Landing(directory, series) as landing:
-            yield GroupCommit(landing, now_us)
-
-
-def _write(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-
-
-def _tls(certificate: Path | None, key: Path | None) -> Tls | None:
-    if (certificate is None) != (key is None):
-        raise InvalidInput("--tls-cert and --tls-key go together")
-    return Tls(certificate, key) if certificate and key else None
+    with (
+        open_patiently(store, wait) as opened,
+        estimated_at(estimates) as estimated,
+        landing_in(landing, series) as group,
+    ):
+        observers = request_log() if log else []
+        parts: dict[str, Any] = {"estimates": estimated, "landing": group, "observers": observers, "tables": tables}
+        serve_store(opened, listen, insecure=insecure, tls=tls, **parts)

@@ -11,6 +11,7 @@ from batchline.errors import InvalidCount, InvalidInput, shown
 __all__ = [
     "LONGEST_PAGE",
     "MOST_BINS",
+    "MOST_CALL_NUMBER",
     "MOST_LEASED",
     "MOST_VERSIONS",
     "check_after",
@@ -28,7 +29,8 @@ MOST_VERSIONS: Final = (1 << 31) - 1
 LONGEST_PAGE: Final = 10_000
 MOST_BINS: Final = 10_000
 #: Numbers of bundles and spots begin with it.
-MOST_CALL_NUMBER: Final = 1 << 62
+#: Below what every database holds, with room for the numbers that follow it.
+MOST_CALL_NUMBER: Final = (1 << 63) - (1 << 20)
 
 
 def check_many(values: Iterable[T], what: str) -> Iterable[T]:

@@ -15,6 +15,7 @@ from batchline.core.message import (
     Upcoming,
     lease_text,
 )
+from batchline.core.timeline_checks import MOST_CALL_NUMBER
 from batchline.wire.form import MOST_AT_ONCE, At, Form, Name, Span, body_of, moment_text, ms_of_at, ms_text, text_body
 
 __all__ = [
@@ -62,7 +63,7 @@ class NewMessages(Form):
 
     messages: Annotated[list[NewMessageForm], Meta(max_length=MOST_AT_ONCE)]
     #: A number that no other call has: repeated with the same one, it creates nothing twice. Up to 5,000 messages.
-    call_number: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": 1 << 62})] | None = None
+    call_number: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MOST_CALL_NUMBER})] | None = None
 
 
 class MoveForm(Form):

@@ -145,7 +145,7 @@ def test_deleting_a_topic_removes_its_lanes(publication: Publication, store: Sto
     assert publication.post(0, 1, 2)
 
 
-@pytest.mark.parametrize("kind", ["memory"], indirect=True)
+@pytest.mark.parametrize("kind", ["memory"])
 @pytest.mark.parametrize(
     ("parcels", "error", "said"),
     [
@@ -173,7 +173,7 @@ def test_what_cannot_be_published_is_refused_by_name(
     assert publication.counts() == (0, 0, 0, 0)
 
 
-@pytest.mark.parametrize("kind", ["memory"], indirect=True)
+@pytest.mark.parametrize("kind", ["memory"])
 def test_a_parcel_that_no_message_holds_is_refused_with_what_to_do(publication: Publication) -> None:
     large = b'["%s"]' % b"".join(b"%064x" % (number * 2**200 // 7919**3) for number in range(1, LARGEST_BODY // 16))
     with pytest.raises(InvalidMessage, match="smaller max_items"):
