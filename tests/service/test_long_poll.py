@@ -24,12 +24,6 @@ def place() -> Iterator[Place]:
 
 
 @pytest.fixture
-def timeline(place: Place) -> Timeline:
-    assert place.service is not None
-    return place.service.parts.timeline
-
-
-@pytest.fixture
 def topic(timeline: Timeline) -> str:
     return timeline.create_topic(new_id()).name
 

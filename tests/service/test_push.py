@@ -24,18 +24,6 @@ from tests.service.serving import Place, placed
 PATIENCE_S = 20
 
 
-@pytest.fixture(scope="module")
-def place() -> Iterator[Place]:
-    with open_store("memory://") as store, placed(store) as place:
-        yield place
-
-
-@pytest.fixture
-def timeline(place: Place) -> Timeline:
-    assert place.service is not None
-    return place.service.parts.timeline
-
-
 @pytest.fixture
 def topic(timeline: Timeline) -> str:
     return timeline.create_topic(f"jobs/{new_id()}").name

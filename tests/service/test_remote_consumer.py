@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
@@ -19,18 +19,6 @@ from tests.service.serving import Place, placed
 
 PATIENCE_S = 20
 SOON = RetryRules(first=timedelta(milliseconds=5), factor=1, longest=timedelta(milliseconds=5), jitter=0)
-
-
-@pytest.fixture(scope="module")
-def place() -> Iterator[Place]:
-    with open_store("memory://") as store, placed(store) as place:
-        yield place
-
-
-@pytest.fixture
-def timeline(place: Place) -> Timeline:
-    assert place.service is not None
-    return place.service.parts.timeline
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import timedelta
 from types import TracebackType
@@ -33,7 +34,7 @@ JSON: Final = {"Content-Type": "application/json"}
 LIMITS: Final = httpx2.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=4.0)
 
 
-class _Verbs(TopicVerbs, MessageVerbs, LeaseVerbs, FanoutVerbs):
+class _Verbs(TopicVerbs, MessageVerbs, LeaseVerbs, FanoutVerbs, ABC):
     """What both clients are: an address, and how patient they are."""
 
     def __init__(
@@ -60,8 +61,9 @@ class _Verbs(TopicVerbs, MessageVerbs, LeaseVerbs, FanoutVerbs):
         verify = tls or self._url.startswith("https:")
         self._connect(base_url=self._url, headers=_authorization(token), limits=LIMITS, verify=verify)
 
+    @abstractmethod
     def _connect(self, **settings: Any) -> None:
-        raise NotImplementedError
+        """Make what sends requests."""
 
     def subscription(self, topic: str, consumer: str, *, prefetch: int, duration: timedelta | None) -> Push:
         """Messages of a topic for a consumer, pushed: what `Consumer` takes, at most `prefetch` unfinished."""
