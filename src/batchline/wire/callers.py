@@ -3,12 +3,12 @@
 from msgspec import field
 
 from batchline.core.token import Token
-from batchline.wire.form import Form
+from batchline.wire.form import AnswerForm
 
 __all__ = ["CallerForm", "caller_form"]
 
 
-class CallerForm(Form, omit_defaults=False):
+class CallerForm(AnswerForm, omit_defaults=False):
     """What the bearer of a token may do; where there are no tokens, which is `open`, everybody may do everything."""
 
     open: bool

@@ -1,11 +1,11 @@
 """Capacity over HTTP: what is shared, who holds what, and what is used of it."""
 
-from batchline.wire.form import Form, Name
+from batchline.wire.form import AnswerForm, Name
 
 __all__ = ["Capacities", "InstanceForm", "ResourceForm"]
 
 
-class InstanceForm(Form, omit_defaults=False, kw_only=True):
+class InstanceForm(AnswerForm, omit_defaults=False, kw_only=True):
     """Somebody who uses a capacity, as the store and its last report know it."""
 
     #: By which name it holds partitions; null if its capacity is its own.
@@ -29,7 +29,7 @@ class InstanceForm(Form, omit_defaults=False, kw_only=True):
     pauses: int | None = None
 
 
-class ResourceForm(Form, omit_defaults=False, kw_only=True):
+class ResourceForm(AnswerForm, omit_defaults=False, kw_only=True):
     """A capacity: one that instances share, or a worker's own."""
 
     name: Name
@@ -44,7 +44,7 @@ class ResourceForm(Form, omit_defaults=False, kw_only=True):
     instances: list[InstanceForm]
 
 
-class Capacities(Form, omit_defaults=False):
+class Capacities(AnswerForm, omit_defaults=False):
     """All capacities, the shared ones first, by name."""
 
     resources: list[ResourceForm]

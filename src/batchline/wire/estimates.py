@@ -7,7 +7,7 @@ from msgspec import field
 
 from batchline.core.estimate import EstimateOutcome, EstimateStatus
 from batchline.core.fanout import State
-from batchline.wire.form import Form, moment_text, span_text
+from batchline.wire.form import AnswerForm, Form, moment_text, span_text
 
 __all__ = [
     "CountForm",
@@ -32,7 +32,7 @@ class NewEstimateForm(Form):
     ttl: str | None = None
 
 
-class EstimateForm(Form):
+class EstimateForm(AnswerForm):
     """What is known of an estimate, by count; pending is below zero if more was acknowledged than added."""
 
     id: str
@@ -59,7 +59,7 @@ class MoreForm(Form):
     count: int
 
 
-class EstimateTotal(Form):
+class EstimateTotal(AnswerForm):
     """How many items have been added."""
 
     total: int
@@ -71,7 +71,7 @@ class CountForm(Form):
     count: int = 1
 
 
-class EstimateAnswer(Form, omit_defaults=False):
+class EstimateAnswer(AnswerForm, omit_defaults=False):
     """What is left, and whether this call, and no other, completed the estimate or made it fail."""
 
     fanout: str

@@ -10,7 +10,7 @@ from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.fanout import FailedItem, FanoutPage, FanoutStatus, State
 from batchline.core.item_group import ItemGroup
 from batchline.core.on_complete import OnComplete
-from batchline.wire.form import MOST_AT_ONCE, Form, Name, Span, body_of, moment_text, read_span
+from batchline.wire.form import MOST_AT_ONCE, AnswerForm, Form, Name, Span, body_of, moment_text, read_span
 from batchline.wire.problems import problem_type
 
 __all__ = [
@@ -77,7 +77,7 @@ class NewFanoutForm(Form):
     on_complete: OnCompleteForm | None = None
 
 
-class FanoutForm(Form):
+class FanoutForm(AnswerForm):
     """What is known of a fanout; the counts are exact."""
 
     id: Name
@@ -97,7 +97,7 @@ class FanoutForm(Form):
     labels: dict[str, str] = field(default_factory=dict)
 
 
-class Fanouts(Form):
+class Fanouts(AnswerForm):
     """Some fanouts, and where the next page begins."""
 
     fanouts: list[FanoutForm]
@@ -111,14 +111,14 @@ class AddForm(Form):
     add_id: Name | None = None
 
 
-class GroupForm(Form):
+class GroupForm(AnswerForm):
     """Up to 64 items: their ids are `fanout:id:0` to `fanout:id:<upto - 1>`."""
 
     id: Name
     upto: int
 
 
-class Groups(Form):
+class Groups(AnswerForm):
     """The groups of items that were added."""
 
     groups: list[GroupForm]
@@ -130,7 +130,7 @@ class SealForm(Form):
     call_id: Name | None = None
 
 
-class SealAnswer(Form, omit_defaults=False):
+class SealAnswer(AnswerForm, omit_defaults=False):
     """Whether this call, and no other, completed the fanout; and which parents ended with it."""
 
     fanout: str
@@ -157,7 +157,7 @@ class FailForm(AckForm):
     reason: str = ""
 
 
-class ItemErrorForm(Form):
+class ItemErrorForm(AnswerForm):
     """An item that did not count, and why."""
 
     item: str | tuple[str, int]
@@ -166,7 +166,7 @@ class ItemErrorForm(Form):
     detail: str
 
 
-class AckAnswer(Form, omit_defaults=False):
+class AckAnswer(AnswerForm, omit_defaults=False):
     """What an ack, or a fail, did."""
 
     changed: int
@@ -176,13 +176,13 @@ class AckAnswer(Form, omit_defaults=False):
     errors: list[ItemErrorForm]
 
 
-class PendingItems(Form):
+class PendingItems(AnswerForm):
     """Ids of items that are pending, in order."""
 
     items: list[str]
 
 
-class FailedItemForm(Form):
+class FailedItemForm(AnswerForm):
     """An item that failed for good."""
 
     id: Name
@@ -190,7 +190,7 @@ class FailedItemForm(Form):
     failed_at: str
 
 
-class FailedItems(Form):
+class FailedItems(AnswerForm):
     """Items that failed for good, in order."""
 
     items: list[FailedItemForm]
@@ -208,7 +208,7 @@ class ExpireDueForm(Form):
     limit: int = 100
 
 
-class ExpireAnswer(Form, omit_defaults=False):
+class ExpireAnswer(AnswerForm, omit_defaults=False):
     """What expiry did."""
 
     expired: list[str]

@@ -15,6 +15,7 @@ from batchline.errors import InvalidMessage, InvalidRules
 
 __all__ = [
     "MOST_AT_ONCE",
+    "AnswerForm",
     "At",
     "Form",
     "Name",
@@ -44,7 +45,11 @@ Name = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": LONGE
 
 
 class Form(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """A request or an answer. A field that it does not have is refused; what has its default value is left out."""
+    """A request. A field that it does not have is refused; what has its default value is left out."""
+
+
+class AnswerForm(Form, forbid_unknown_fields=False):
+    """An answer. A client does not mind fields that it does not know: the service may be newer than it."""
 
 
 class WithBody(Protocol):

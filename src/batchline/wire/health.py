@@ -2,19 +2,19 @@
 
 from typing import Literal
 
-from batchline.wire.form import Form
+from batchline.wire.form import AnswerForm
 
 __all__ = ["Live", "Ready"]
 
 
-class Live(Form):
+class Live(AnswerForm):
     """A process that answers."""
 
     status: Literal["live"]
     version: str
 
 
-class Ready(Form, omit_defaults=False):
+class Ready(AnswerForm, omit_defaults=False):
     """A process that can do its work."""
 
     status: Literal["ready"]

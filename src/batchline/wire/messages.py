@@ -16,7 +16,19 @@ from batchline.core.message import (
     lease_text,
 )
 from batchline.core.timeline_checks import MOST_CALL_NUMBER
-from batchline.wire.form import MOST_AT_ONCE, At, Form, Name, Span, body_of, moment_text, ms_of_at, ms_text, text_body
+from batchline.wire.form import (
+    MOST_AT_ONCE,
+    AnswerForm,
+    At,
+    Form,
+    Name,
+    Span,
+    body_of,
+    moment_text,
+    ms_of_at,
+    ms_text,
+    text_body,
+)
 
 __all__ = [
     "AttemptForm",
@@ -121,7 +133,7 @@ class ReleaseForm(Form):
     reason: str = ""
 
 
-class OutcomeForm(Form):
+class OutcomeForm(AnswerForm):
     """What became of one message of a call."""
 
     id: Name
@@ -131,13 +143,13 @@ class OutcomeForm(Form):
     reason: str = ""
 
 
-class Outcomes(Form):
+class Outcomes(AnswerForm):
     """What became of the messages of a call, in their order."""
 
     outcomes: list[OutcomeForm]
 
 
-class LeasedForm(Form):
+class LeasedForm(AnswerForm):
     """A message in the hands of a consumer."""
 
     id: Name
@@ -152,13 +164,13 @@ class LeasedForm(Form):
     body_base64: str | None = None
 
 
-class LeasedMessages(Form):
+class LeasedMessages(AnswerForm):
     """Messages in the hands of a consumer."""
 
     messages: list[LeasedForm]
 
 
-class AttemptForm(Form):
+class AttemptForm(AnswerForm):
     """A lease that came to nothing."""
 
     attempt: int
@@ -168,7 +180,7 @@ class AttemptForm(Form):
     reason: str = ""
 
 
-class MessageForm(Form):
+class MessageForm(AnswerForm):
     """A message as its owner, or who holds its lease, may read it."""
 
     topic: Name
@@ -186,14 +198,14 @@ class MessageForm(Form):
     history: list[AttemptForm] = field(default_factory=list)
 
 
-class Messages(Form):
+class Messages(AnswerForm):
     """Some messages, and where the next page begins."""
 
     messages: list[MessageForm]
     next: str | None = None
 
 
-class UpcomingForm(Form):
+class UpcomingForm(AnswerForm):
     """A message that will be due."""
 
     id: Name
@@ -201,7 +213,7 @@ class UpcomingForm(Form):
     at: str
 
 
-class UpcomingMessages(Form):
+class UpcomingMessages(AnswerForm):
     """Messages that will be due."""
 
     messages: list[UpcomingForm]

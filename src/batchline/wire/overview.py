@@ -1,11 +1,11 @@
 """The whole path at a glance, over HTTP."""
 
-from batchline.wire.form import Form
+from batchline.wire.form import AnswerForm
 
 __all__ = ["AttentionForm", "FanoutsState", "OverviewForm", "ProcessForm", "RejectionForm", "StageForm", "TopicState"]
 
 
-class StageForm(Form, omit_defaults=False):
+class StageForm(AnswerForm, omit_defaults=False):
     """A stage of the path: how fast it is, and how much is before it."""
 
     name: str
@@ -21,7 +21,7 @@ class StageForm(Form, omit_defaults=False):
     since: str | None
 
 
-class RejectionForm(Form):
+class RejectionForm(AnswerForm):
     """Measurements that were rejected for a reason, since the processes began that tell of them."""
 
     reason: str
@@ -29,7 +29,7 @@ class RejectionForm(Form):
     per_second: float
 
 
-class AttentionForm(Form):
+class AttentionForm(AnswerForm):
     """Something that somebody should look at."""
 
     kind: str
@@ -42,7 +42,7 @@ class AttentionForm(Form):
     process: str | None = None
 
 
-class TopicState(Form, omit_defaults=False):
+class TopicState(AnswerForm, omit_defaults=False):
     """How a topic stands."""
 
     name: str
@@ -57,7 +57,7 @@ class TopicState(Form, omit_defaults=False):
     dead_letters: bool
 
 
-class FanoutsState(Form, omit_defaults=False):
+class FanoutsState(AnswerForm, omit_defaults=False):
     """How the fanouts that are not over stand."""
 
     open: int
@@ -68,7 +68,7 @@ class FanoutsState(Form, omit_defaults=False):
     more: bool
 
 
-class ProcessForm(Form, omit_defaults=False):
+class ProcessForm(AnswerForm, omit_defaults=False):
     """A process that reports, or did so lately."""
 
     kind: str
@@ -79,7 +79,7 @@ class ProcessForm(Form, omit_defaults=False):
     seen: str
 
 
-class OverviewForm(Form, omit_defaults=False):
+class OverviewForm(AnswerForm, omit_defaults=False):
     """The whole path at a moment."""
 
     at: str

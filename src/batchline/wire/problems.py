@@ -4,7 +4,7 @@ from typing import Final
 
 from batchline import errors
 from batchline.errors import BatchlineError, Degraded, ServiceRefused, StoreError
-from batchline.wire.form import Form
+from batchline.wire.form import AnswerForm
 
 __all__ = ["PROBLEM_JSON", "RETRY_AFTER_S", "ProblemForm", "error_of", "problem_of", "problem_type", "status_of"]
 
@@ -43,7 +43,7 @@ STATUSES: Final[tuple[tuple[type[BatchlineError], int], ...]] = (
 )
 
 
-class ProblemForm(Form):
+class ProblemForm(AnswerForm):
     """A request that was refused; nothing was changed."""
 
     #: What is wrong, by the name of an error in the reference.

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from batchline.errors import WrongContent
-from batchline.wire.form import At, Form
+from batchline.wire.form import AnswerForm, At, Form
 from batchline.wire.messages import LeasedForm, Leases, OutcomeForm
 from batchline.wire.problems import ProblemForm
 
@@ -92,7 +92,7 @@ class Leave(Asking, tag="leave", kw_only=True):
     """It goes: what it has not finished is released at once."""
 
 
-class Saying(Form, tag_field="type", kw_only=True):
+class Saying(AnswerForm, tag_field="type", kw_only=True):
     """What the service says."""
 
 

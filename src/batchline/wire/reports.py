@@ -2,12 +2,12 @@
 
 import msgspec
 
-from batchline.wire.form import Form, Name
+from batchline.wire.form import AnswerForm, Name
 
 __all__ = ["ReportForm", "Reports"]
 
 
-class ReportForm(Form):
+class ReportForm(AnswerForm):
     """What a process said at a moment."""
 
     kind: Name
@@ -17,7 +17,7 @@ class ReportForm(Form):
     numbers: msgspec.Raw
 
 
-class Reports(Form):
+class Reports(AnswerForm):
     """Reports, the oldest first."""
 
     reports: list[ReportForm]

@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 from batchline.core.attendance import Subscription
 from batchline.core.future_load import Counts, Load
 from batchline.core.topic import Topic
-from batchline.wire.form import At, Form, Name, Span, moment_text, read_span, span_text
+from batchline.wire.form import AnswerForm, At, Form, Name, Span, moment_text, read_span, span_text
 
 __all__ = [
     "BinForm",
@@ -51,7 +51,7 @@ class NewTopicForm(TopicRulesForm, kw_only=True):
     name: Name
 
 
-class TopicForm(Form, omit_defaults=False):
+class TopicForm(AnswerForm, omit_defaults=False):
     """A topic and its rules."""
 
     name: Name
@@ -65,7 +65,7 @@ class TopicForm(Form, omit_defaults=False):
     deleted: bool
 
 
-class Topics(Form):
+class Topics(AnswerForm):
     """Topics, by name."""
 
     topics: list[TopicForm]
@@ -78,14 +78,14 @@ class HeartbeatForm(Form):
     messages_per_second: float = 0.0
 
 
-class BucketsForm(Form):
+class BucketsForm(AnswerForm):
     """From which bucket on, up to before which."""
 
     begin: int
     end: int
 
 
-class SubscriptionForm(Form):
+class SubscriptionForm(AnswerForm):
     """A consumer's share of a topic."""
 
     topic: Name
@@ -96,7 +96,7 @@ class SubscriptionForm(Form):
     drift_ms: float
 
 
-class ConsumerForm(Form):
+class ConsumerForm(AnswerForm):
     """A consumer that takes part in a topic."""
 
     consumer: Name
@@ -105,19 +105,19 @@ class ConsumerForm(Form):
     messages_per_second: float
 
 
-class Consumers(Form):
+class Consumers(AnswerForm):
     """Those who take part in a topic."""
 
     consumers: list[ConsumerForm]
 
 
-class NextDue(Form, omit_defaults=False):
+class NextDue(AnswerForm, omit_defaults=False):
     """When the next message is, or was, due."""
 
     at: str | None
 
 
-class CountsForm(Form):
+class CountsForm(AnswerForm):
     """Messages by state, in a range."""
 
     waiting: int
@@ -125,7 +125,7 @@ class CountsForm(Form):
     available: int
 
 
-class BinForm(Form):
+class BinForm(AnswerForm):
     """A stretch of the future, and how many messages become due in it."""
 
     begin: str
@@ -134,7 +134,7 @@ class BinForm(Form):
     spike: bool
 
 
-class LoadForm(Form, omit_defaults=False):
+class LoadForm(AnswerForm, omit_defaults=False):
     """The future load of a topic."""
 
     bins: list[BinForm]

@@ -2,12 +2,12 @@
 
 from msgspec import field
 
-from batchline.wire.form import Form
+from batchline.wire.form import AnswerForm
 
 __all__ = ["KeyForm", "Keys", "MemberForm", "RejectedForm", "WindowForm", "Windows"]
 
 
-class KeyForm(Form):
+class KeyForm(AnswerForm):
     """A key, and how much there is of it."""
 
     key: str
@@ -15,14 +15,14 @@ class KeyForm(Form):
     rejected: int = 0
 
 
-class Keys(Form, omit_defaults=False):
+class Keys(AnswerForm, omit_defaults=False):
     """Keys; `tables` is whether the service was given a directory to read them from."""
 
     keys: list[KeyForm]
     tables: bool
 
 
-class MemberForm(Form):
+class MemberForm(AnswerForm):
     """A measurement in its batch."""
 
     type: str
@@ -30,7 +30,7 @@ class MemberForm(Form):
     received: str
 
 
-class RejectedForm(Form):
+class RejectedForm(AnswerForm):
     """A measurement in no batch, and the reason."""
 
     type: str
@@ -39,7 +39,7 @@ class RejectedForm(Form):
     reason: str
 
 
-class WindowForm(Form):
+class WindowForm(AnswerForm):
     """A batch: its window, when and why it closed, and its measurements as far as they are kept."""
 
     id: str
@@ -51,7 +51,7 @@ class WindowForm(Form):
     members: list[MemberForm] = field(default_factory=list)
 
 
-class Windows(Form, omit_defaults=False):
+class Windows(AnswerForm, omit_defaults=False):
     """Windows of a key in order of time, and what was rejected meanwhile."""
 
     key: str
