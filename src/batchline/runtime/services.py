@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
 from batchline.core.moment import check_span
 from batchline.errors import StoreError
@@ -16,7 +16,10 @@ from batchline.runtime.prune import Prune
 from batchline.runtime.rescue import Rescue
 from batchline.stores.store import Store
 
-__all__ = ["Service", "Services"]
+__all__ = ["KEPT", "Service", "Services"]
+
+#: How long what is finished can still be told from what never was, beside a service: longer than its clients try again.
+KEPT: Final = timedelta(minutes=1)
 
 Wait = Callable[[asyncio.Event, float], Awaitable[None]]
 

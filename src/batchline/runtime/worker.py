@@ -43,7 +43,7 @@ from batchline.runtime.lanes_in_hand import GivenBack, LanesInHand
 from batchline.runtime.limiter import Limiter
 from batchline.runtime.publisher import make_topics
 from batchline.runtime.sending import Sending
-from batchline.runtime.services import Services, Wait
+from batchline.runtime.services import KEPT, Services, Wait
 from batchline.runtime.timeline import Timeline
 from batchline.sinks.sink import Sink
 from batchline.stores.delivering import DEAD, Delivery, dead_letter_id, dead_letters_of
@@ -114,7 +114,7 @@ class Worker:
             retry=retry,
             drain=drain,
             look_every=LOOK_EVERY,
-            services=Services(store, beat=Beat(self._timeline, name), clock=self._now_us, wait=wait),
+            services=Services(store, keep=KEPT, beat=Beat(self._timeline, name), clock=self._now_us, wait=wait),
             finish=self._settle,
             wait=wait,
             chance=chance,

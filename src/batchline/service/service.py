@@ -4,7 +4,6 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,7 +13,7 @@ from batchline.runtime.beat import Beat
 from batchline.runtime.clock import now_us
 from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.runtime.glance import Glance
-from batchline.runtime.services import Services
+from batchline.runtime.services import KEPT, Services
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tokens import Tokens
 from batchline.runtime.tracker import Tracker
@@ -76,8 +75,6 @@ OPERATIONS: Final = (
 )
 SOCKETS: Final = push.SOCKETS
 THREADS: Final = 8
-#: How long what is finished can still be told from what never was: longer than a client tries again.
-KEPT: Final = timedelta(minutes=1)
 #: Those in which messages are leased for all who wait: others do not stand in their way.
 PUMP_THREADS: Final = 4
 #: Within which the question whether it is ready is answered, and a scrape, whatever the database does.
