@@ -173,7 +173,7 @@ def http(
       curl http://127.0.0.1:8080/v1/measurements --json \\
         '[{"key": "pump", "type": "temp", "event_time": "2026-11-15T12:00:00Z", "value": 21.5}]'
     """
-    from batchline.cli.listening import serve_measurements
+    from batchline.cli.landing_server import serve_measurements
 
     with (
         Landing(into, series) as landing,

@@ -69,7 +69,7 @@ def _mqtt(source: Source, landing: Landing, ended: threading.Event, look: Callab
 
 
 def _http(source: Source, landing: Landing, ended: threading.Event, look: Callable[[Any], None]) -> None:
-    from batchline.cli.listening import serve_measurements
+    from batchline.cli.landing_server import serve_measurements
 
     serve_measurements(landing, source.address, look, _tell, insecure=source.insecure, stop=ended)
 

@@ -23,12 +23,12 @@ from batchline.core.moment import check_span
 from batchline.core.retry import RetryRules
 from batchline.errors import ImproperOrder, InvalidInput, InvalidRules, shown
 from batchline.runtime.clock import now_us
+from batchline.wire.form import GROUP_HEADER
 
 __all__ = ["AsyncClient", "Client"]
 
 T = TypeVar("T")
 TIMEOUT: Final = timedelta(seconds=30)
-GROUP_HEADER: Final = "Batchline-Producer-Group"
 JSON: Final = {"Content-Type": "application/json"}
 #: Shorter than the service keeps a connection open: none is used that it is about to close.
 LIMITS: Final = httpx2.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=4.0)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Final
 
 from batchline.client.answers import leased_of, outcomes_of, upcoming_of
 from batchline.client.asking import Calls, Trial, encode
@@ -35,18 +34,10 @@ from batchline.core.topic import MOST_BUCKETS
 from batchline.errors import InvalidInput, InvalidRules
 from batchline.runtime.timeline import LIVE_FOR
 from batchline.wire.form import at_of
-from batchline.wire.messages import (
-    LeasedMessages,
-    LeaseForm,
-    LeaseOneForm,
-    Outcomes,
-    UpcomingMessages,
-)
+from batchline.wire.messages import LONGEST_WAIT, LeasedMessages, LeaseForm, LeaseOneForm, Outcomes, UpcomingMessages
 from batchline.wire.topics import NextDue
 
-__all__ = ["LONGEST_WAIT", "LeaseVerbs"]
-
-LONGEST_WAIT: Final = timedelta(seconds=30)
+__all__ = ["LeaseVerbs"]
 
 
 class LeaseVerbs(Calls):

@@ -22,16 +22,15 @@ from batchline.service.parts import Parts
 from batchline.service.reading import query_form, read_form
 from batchline.service.recent_answers import RecentAnswers
 from batchline.service.router import Router
+from batchline.wire.form import GROUP_HEADER
 from batchline.wire.problems import PROBLEM_JSON, RETRY_AFTER_S, ProblemForm, problem_of
 
-__all__ = ["BEARER_PROTOCOL", "GROUP_HEADER", "App"]
+__all__ = ["BEARER_PROTOCOL", "App"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-#: Percent-encoded, as in an address.
-GROUP_HEADER: Final = "batchline-producer-group"
 #: A browser cannot set headers on a socket: there the token is one of the subprotocols that it offers.
 BEARER_PROTOCOL: Final = "bearer."
 LOG: Final = logging.getLogger("batchline.service")
@@ -142,7 +141,6 @@ class App:
         if asked is None:
             asked = await self._parts.in_thread(self._parts.tokens.any)
         check_origin(connection.headers, any_host=self._any_host or asked)
-        # A name may have characters that no header holds.
         said_group = unquote(connection.headers.get(GROUP_HEADER, "")) or None
         caller = Caller(await self._token(connection) if asked else None, said_group)
         caller.check_said_group()

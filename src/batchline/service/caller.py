@@ -90,6 +90,12 @@ class Caller:
         """What marks a fanout as its own; nothing where there are no tokens."""
         return {} if self.token is None else {OWNER_LABEL: self.producer_group()}
 
+    def labels_with_owner(self, given: dict[str, str]) -> dict[str, str]:
+        """Labels of a new fanout, with what marks it as its own: that is the token's to say."""
+        if OWNER_LABEL in given and not self.is_anybody:
+            raise Forbidden(f"the label {OWNER_LABEL!r} is the token's to give")
+        return given | self.owner_labels()
+
     def check_owner(self, labels: dict[str, str]) -> None:
         """A fanout with these labels is its own, or it may do what is nobody's own."""
         if not self.owns(labels):

@@ -19,6 +19,7 @@ from batchline.errors import (
     shown,
 )
 from batchline.runtime.tracker import Tracker
+from batchline.service.fanouts import own_fanout
 from batchline.service.operation import Call, NoForm, Operation
 from batchline.wire.carlyle import (
     BatchClosed,
@@ -86,14 +87,14 @@ def read_batch(call: Call[NoForm]) -> BatchForm:
 def close_batch(call: Call[NoForm]) -> BatchClosed:
     """Take no more items; tells whether the batch is complete."""
     id = _id(call)
-    tracker = _own(call, id)
+    tracker = own_fanout(call, id)
     return BatchClosed(tracker.seal(id).completed or tracker.status(id).state == "complete")
 
 
 def add_batch_items(call: Call[BatchItemsForm]) -> BatchGroups:
     """Add items, and answer their groups, 64 to a group."""
     id = str(call.form.batch_id)
-    return BatchGroups(groups_form(_own(call, id).add(id, call.form.items)).groups)
+    return BatchGroups(groups_form(own_fanout(call, id).add(id, call.form.items)).groups)
 
 
 def ack_batch_items(call: Call[BatchItems]) -> BatchCompletions:
@@ -155,12 +156,6 @@ def _id(call: Call[Form]) -> str:
     if not (text.isascii() and text.isdecimal() and len(text) <= 19):
         raise WrongContent(f"expected the number of a batch, got {shown(text)}")
     return str(int(text))
-
-
-def _own(call: Call[Form], id: str) -> Tracker:
-    if not call.caller.is_admin:
-        call.caller.check_owner(call.parts.tracker.status(id).labels)
-    return call.parts.tracker
 
 
 EXACT: Final = "/api/v1/batch/exact"

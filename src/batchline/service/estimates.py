@@ -7,9 +7,8 @@ may finish items and knows the id may count some as done, for they have no ids o
 from contextlib import suppress
 from typing import Final
 
-from batchline.errors import FanoutSealed, Forbidden, UnknownFanout, UnknownRoute
+from batchline.errors import FanoutSealed, UnknownFanout, UnknownRoute
 from batchline.runtime.estimated_tracker import EstimatedTracker
-from batchline.service.caller import OWNER_LABEL
 from batchline.service.operation import Call, NoForm, Operation
 from batchline.wire.estimates import (
     CountForm,
@@ -21,7 +20,7 @@ from batchline.wire.estimates import (
     estimate_answer,
     estimate_form,
 )
-from batchline.wire.form import Form, read_span
+from batchline.wire.form import Form, given_span
 
 __all__ = ["OPERATIONS", "estimates_of", "own_estimate"]
 
@@ -29,16 +28,14 @@ __all__ = ["OPERATIONS", "estimates_of", "own_estimate"]
 def open_estimate(call: Call[NewEstimateForm]) -> EstimateForm:
     """Open an estimate, or find it as it is if there is one of this id."""
     tracker, form = estimates_of(call), call.form
-    if OWNER_LABEL in form.labels and not call.caller.is_anybody:
-        raise Forbidden(f"the label {OWNER_LABEL!r} is the token's to give")
     if form.id is not None:
         with suppress(UnknownFanout):
             own_estimate(call, form.id)
     status = tracker.open(
         form.id,
         tolerate=None if form.tolerate == "any" else form.tolerate,
-        ttl=None if form.ttl is None else read_span("ttl", form.ttl),
-        labels=form.labels | call.caller.owner_labels(),
+        ttl=given_span("ttl", form.ttl),
+        labels=call.caller.labels_with_owner(form.labels),
     )
     call.caller.check_owner(dict(status.labels))
     return estimate_form(status)

@@ -11,7 +11,6 @@ from batchline.errors import (
     FanoutExists,
     FanoutExpired,
     FanoutSealed,
-    Forbidden,
     ForeignGroup,
     InvalidInput,
     TopicDeleted,
@@ -19,7 +18,6 @@ from batchline.errors import (
     UnknownTopic,
 )
 from batchline.runtime.tracker import ExpireOutcome, Tracker
-from batchline.service.caller import OWNER_LABEL
 from batchline.service.operation import Call, NoForm, Operation
 from batchline.wire.fanouts import (
     AckAnswer,
@@ -46,9 +44,9 @@ from batchline.wire.fanouts import (
     on_complete_of,
     seal_answer,
 )
-from batchline.wire.form import Form, Name, Span, read_span
+from batchline.wire.form import Form, Name, Span, given_span
 
-__all__ = ["OPERATIONS"]
+__all__ = ["OPERATIONS", "own_fanout"]
 
 
 class ListQuery(Form):
@@ -77,10 +75,8 @@ class ItemsQuery(Form):
 def open_fanout(call: Call[NewFanoutForm]) -> FanoutForm:
     """Open a fanout. Opening it again in the same way changes nothing."""
     form, caller = call.form, call.caller
-    if OWNER_LABEL in form.labels and not caller.is_anybody:
-        raise Forbidden(f"the label {OWNER_LABEL!r} is the token's to give")
     if form.parent is not None:
-        _own(call, form.parent)
+        own_fanout(call, form.parent)
     if form.on_complete is not None:
         caller.check_topic(form.on_complete.topic)
     try:
@@ -95,7 +91,7 @@ def _opened(call: Call[NewFanoutForm]) -> FanoutStatus:
     form, on_complete = call.form, call.form.on_complete
     return call.parts.tracker.open(
         form.id,
-        labels=form.labels | call.caller.owner_labels(),
+        labels=call.caller.labels_with_owner(form.labels),
         parent=form.parent,
         tolerate=None if form.tolerate == "any" else form.tolerate,
         expiry=expiry_of(form.expiry),
@@ -109,7 +105,7 @@ def _group(call: Call[NewFanoutForm]) -> str:
     return said or "tracker" if call.caller.is_anybody else call.caller.producer_group()
 
 
-def _own(call: Call[Form], fanout: str) -> Tracker:
+def own_fanout(call: Call[Form], fanout: str) -> Tracker:
     """The tracker, if a fanout is the caller's; where there are no tokens nobody needs to look."""
     if not call.caller.is_admin:
         call.caller.check_owner(call.parts.tracker.status(fanout).labels)
@@ -130,7 +126,7 @@ def list_fanouts(call: Call[ListQuery]) -> Fanouts:
     page = call.parts.tracker.list(
         form.state,
         _labels(form) | owner,
-        None if form.older_than is None else read_span("older_than", form.older_than),
+        given_span("older_than", form.older_than),
         parent=form.parent,
         after=form.after,
         limit=form.limit,
@@ -156,13 +152,13 @@ def _label(text: str) -> tuple[str, str]:
 
 def add_items(call: Call[AddForm]) -> Groups:
     """Add items, and answer their groups, 64 to a group. With an `add_id` used before: the same groups again."""
-    tracker = _own(call, call.fanout)
+    tracker = own_fanout(call, call.fanout)
     return groups_form(tracker.add(call.fanout, call.form.count, add_id=call.form.add_id))
 
 
 def seal_fanout(call: Call[SealForm]) -> SealAnswer:
     """Take no more items; tells whether this call, and no other, completed the fanout."""
-    return seal_answer(_own(call, call.fanout).seal(call.fanout, call_id=call.form.call_id))
+    return seal_answer(own_fanout(call, call.fanout).seal(call.fanout, call_id=call.form.call_id))
 
 
 def ack_items(call: Call[AckForm]) -> AckAnswer:
@@ -183,19 +179,19 @@ def _items(form: AckForm) -> list[Item] | dict[str, int]:
 
 def pending_items(call: Call[ItemsQuery]) -> PendingItems:
     """The ids of pending items, in order, in pages."""
-    tracker = _own(call, call.fanout)
+    tracker = own_fanout(call, call.fanout)
     return PendingItems(tracker.pending_items(call.fanout, call.form.limit, after=call.form.after))
 
 
 def failed_items(call: Call[ItemsQuery]) -> FailedItems:
     """The items that failed, with their reasons, in order, in pages."""
-    tracker = _own(call, call.fanout)
+    tracker = own_fanout(call, call.fanout)
     return failed_form(tracker.failed_items(call.fanout, call.form.limit, after=call.form.after))
 
 
 def expire_fanout(call: Call[ExpireForm]) -> ExpireAnswer:
     """Give a fanout up now, whatever its activity; a late ack is answered `expired`."""
-    return _expired(_own(call, call.fanout).expire(call.fanout, call_id=call.form.call_id))
+    return _expired(own_fanout(call, call.fanout).expire(call.fanout, call_id=call.form.call_id))
 
 
 def expire_due(call: Call[ExpireDueForm]) -> ExpireAnswer:

@@ -15,8 +15,9 @@ from batchline.service.operation import Call, Operation
 from batchline.service.pump import Pump
 from batchline.service.topics import TOPIC
 from batchline.service.waiting import Wanted
-from batchline.wire.form import Form, Name, Span, ms_of_at, ms_text, read_span
+from batchline.wire.form import Form, Name, Span, given_ms, given_span, ms_text, read_span
 from batchline.wire.messages import (
+    LONGEST_WAIT,
     ExtendForm,
     LeasedMessages,
     LeaseForm,
@@ -31,10 +32,9 @@ from batchline.wire.messages import (
 )
 from batchline.wire.topics import NextDue
 
-__all__ = ["LONGEST_WAIT", "OPERATIONS", "checked_leases"]
+__all__ = ["OPERATIONS", "checked_leases"]
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-LONGEST_WAIT: Final = timedelta(seconds=30)
 
 
 class HeldQuery(Form):
@@ -64,7 +64,7 @@ async def lease_messages(call: Call[LeaseForm]) -> LeasedMessages:
     wanted = Wanted(
         call.caller.check_consumer(form.consumer),
         lambda: form.limit,
-        duration=None if form.duration is None else read_span("duration", form.duration),
+        duration=given_span("duration", form.duration),
         buckets=None if form.buckets is None else range(*form.buckets),
     )
     found = await call.parts.in_thread(_lease_now, call, wanted)
@@ -83,7 +83,7 @@ def _lease_now(call: Call[LeaseForm], wanted: Wanted) -> list[LeasedMessage]:
 
 def wait_of(text: str | None) -> timedelta:
     """How long a request waits for messages, if it may."""
-    wait = timedelta(0) if text is None else read_span("wait", text)
+    wait = given_span("wait", text) or timedelta(0)
     if not timedelta(0) <= wait <= LONGEST_WAIT:
         raise InvalidInput(f"wait: expected at most {LONGEST_WAIT.total_seconds():g}s, got {text!r}: ask again then")
     return wait
@@ -121,7 +121,7 @@ async def _disconnected(receive: Receive) -> None:
 def lease_one(call: Call[LeaseOneForm]) -> LeasedMessages:
     """Lease one message that `upcoming` told of; none is answered if it is stale."""
     form = call.form
-    duration = None if form.duration is None else read_span("duration", form.duration)
+    duration = given_span("duration", form.duration)
     consumer = call.caller.check_consumer(form.consumer)
     found = call.parts.timeline.lease_one(call.topic, form.id, form.version, consumer, duration=duration)
     return leased_messages([] if found is None else [found])
@@ -129,13 +129,13 @@ def lease_one(call: Call[LeaseOneForm]) -> LeasedMessages:
 
 def extend_leases(call: Call[ExtendForm]) -> Outcomes:
     """Hold messages for so long from now on; each outcome has the lease that is valid from then on."""
-    duration = None if call.form.duration is None else read_span("duration", call.form.duration)
+    duration = given_span("duration", call.form.duration)
     return outcomes_form(call.parts.timeline.extend(leases_of(call, call.form.leases), duration))
 
 
 def release_leases(call: Call[ReleaseForm]) -> Outcomes:
     """Give messages back, to be offered again at a moment, or at once."""
-    at = None if call.form.at is None else ms_of_at("the moment of a release", call.form.at)
+    at = given_ms("the moment of a release", call.form.at)
     leases = leases_of(call, call.form.leases)
     outcomes = call.parts.timeline.release(leases, at, reason=call.form.reason)
     call.parts.pumps.wake(call.topic)

@@ -6,7 +6,7 @@ from batchline.service.hand import check_prefetch
 from batchline.service.messages import MESSAGES
 from batchline.service.operation import Socket, SocketCall
 from batchline.service.subscriber import Subscriber
-from batchline.wire.form import Form, read_span
+from batchline.wire.form import Form, given_span
 from batchline.wire.push import SOCKET_PROTOCOL
 
 __all__ = ["SOCKETS", "SubscribeQuery"]
@@ -24,7 +24,7 @@ class SubscribeQuery(Form):
 async def subscribe(call: SocketCall[SubscribeQuery]) -> None:
     """Messages of a topic, pushed to a consumer as they become due; on the same socket it tells what became of them."""
     form = call.form
-    duration = None if form.duration is None else read_span("duration", form.duration)
+    duration = given_span("duration", form.duration)
     consumer, prefetch = call.caller.check_consumer(form.consumer), check_prefetch(form.prefetch)
     subscriber = Subscriber(call, consumer, prefetch, duration)
     try:

@@ -17,7 +17,7 @@ from batchline.service.leases import checked_leases
 from batchline.service.operation import SocketCall
 from batchline.service.waiting import Wanted
 from batchline.stores.timeline_rows import ConsumerRow
-from batchline.wire.form import ms_of_at, read_span
+from batchline.wire.form import given_ms, given_span, ms_of_at
 from batchline.wire.messages import leased_messages, outcomes_form
 from batchline.wire.problems import problem_of
 from batchline.wire.push import (
@@ -231,9 +231,9 @@ class Subscriber:
         if isinstance(frame, Done):
             return lambda: timeline.done(leases)
         if isinstance(frame, Extend):
-            duration = self._duration if frame.duration is None else read_span("duration", frame.duration)
+            duration = given_span("duration", frame.duration) or self._duration
             return lambda: timeline.extend(leases, duration)
-        at = None if frame.at is None else ms_of_at("the moment of a release", frame.at)
+        at = given_ms("the moment of a release", frame.at)
         return lambda: timeline.release(leases, at, reason=frame.reason)
 
     def _leases(self, texts: list[str]) -> list[Lease]:

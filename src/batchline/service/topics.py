@@ -6,7 +6,7 @@ from typing import Final
 from batchline.core.message import LATEST_MS
 from batchline.errors import InvalidRules, TopicDeleted, TopicExists, UnknownTopic
 from batchline.service.operation import Call, NoForm, Operation
-from batchline.wire.form import At, Form, Span, ms_of_at, ms_text, read_span
+from batchline.wire.form import At, Form, Span, given_ms, ms_of_at, ms_text, read_span
 from batchline.wire.topics import (
     ConsumerForm,
     Consumers,
@@ -105,7 +105,7 @@ def list_consumers(call: Call[NoForm]) -> Consumers:
 
 def heartbeat(call: Call[HeartbeatForm]) -> SubscriptionForm:
     """Say that a consumer is there; answers its share of the buckets, for as long as it says so."""
-    clock_ms = None if call.form.clock is None else ms_of_at("clock", call.form.clock)
+    clock_ms = given_ms("clock", call.form.clock)
     return subscription_form(
         call.parts.timeline.heartbeat(
             call.topic,

@@ -1,13 +1,12 @@
 """Estimates over HTTP: fanouts that are counted, and not known item by item."""
 
-from datetime import datetime
 from typing import Literal
 
 from msgspec import field
 
 from batchline.core.estimate import EstimateOutcome, EstimateStatus
 from batchline.core.fanout import State
-from batchline.wire.form import AnswerForm, Form, moment_text, span_text
+from batchline.wire.form import AnswerForm, Form, moment_text, span_text, told_moment
 
 __all__ = [
     "CountForm",
@@ -93,9 +92,9 @@ def estimate_form(status: EstimateStatus) -> EstimateForm:
         ttl=span_text(status.ttl),
         opened_at=moment_text(status.opened_at),
         last_activity_at=moment_text(status.last_activity_at),
-        sealed_at=_text(status.sealed_at),
-        completed_at=_text(status.completed_at),
-        failed_at=_text(status.failed_at),
+        sealed_at=told_moment(status.sealed_at),
+        completed_at=told_moment(status.completed_at),
+        failed_at=told_moment(status.failed_at),
         double_counted=status.double_counted,
         labels=dict(status.labels),
     )
@@ -104,7 +103,3 @@ def estimate_form(status: EstimateStatus) -> EstimateForm:
 def estimate_answer(outcome: EstimateOutcome) -> EstimateAnswer:
     """What a seal, an ack or a fail did, as it is answered."""
     return EstimateAnswer(outcome.fanout, outcome.pending, outcome.completed, outcome.failed)
-
-
-def _text(moment: datetime | None) -> str | None:
-    return None if moment is None else moment_text(moment)

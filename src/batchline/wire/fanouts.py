@@ -1,6 +1,5 @@
 """Fanouts over HTTP."""
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import Meta, field
@@ -10,7 +9,7 @@ from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.fanout import FailedItem, FanoutPage, FanoutStatus, State
 from batchline.core.item_group import ItemGroup
 from batchline.core.on_complete import OnComplete
-from batchline.wire.form import MOST_AT_ONCE, AnswerForm, Form, Name, Span, body_of, moment_text, read_span
+from batchline.wire.form import MOST_AT_ONCE, AnswerForm, Form, Name, Span, body_of, moment_text, read_span, told_moment
 from batchline.wire.problems import problem_type
 
 __all__ = [
@@ -244,10 +243,10 @@ def fanout_form(status: FanoutStatus) -> FanoutForm:
         opened_at=moment_text(status.opened_at),
         last_activity_at=moment_text(status.last_activity_at),
         parent=status.parent,
-        sealed_at=_text(status.sealed_at),
-        completed_at=_text(status.completed_at),
-        failed_at=_text(status.failed_at),
-        expired_at=_text(status.expired_at),
+        sealed_at=told_moment(status.sealed_at),
+        completed_at=told_moment(status.completed_at),
+        failed_at=told_moment(status.failed_at),
+        expired_at=told_moment(status.expired_at),
         labels=status.labels,
     )
 
@@ -288,7 +287,3 @@ def _item(item: object) -> str | tuple[str, int]:
         case [str() as group, int() as mask]:
             return group, mask
     return str(item)
-
-
-def _text(moment: datetime | None) -> str | None:
-    return None if moment is None else moment_text(moment)

@@ -14,6 +14,7 @@ from batchline.core.name import LONGEST_NAME
 from batchline.errors import InvalidMessage, InvalidRules
 
 __all__ = [
+    "GROUP_HEADER",
     "MOST_AT_ONCE",
     "AnswerForm",
     "At",
@@ -21,14 +22,19 @@ __all__ = [
     "Name",
     "Span",
     "body_of",
+    "given_ms",
+    "given_span",
     "moment_text",
     "ms_of_at",
     "ms_text",
     "read_span",
     "span_text",
     "text_body",
+    "told_moment",
 ]
 
+#: Of which producer group a request is made, percent-encoded as in an address; a name may have what no header holds.
+GROUP_HEADER: Final = "batchline-producer-group"
 #: Messages, leases or item ids that one call may name.
 MOST_AT_ONCE: Final = 10_000
 #: Digits of a moment in milliseconds.
@@ -93,6 +99,11 @@ def ms_of_at(what: str, at: At) -> int:
         raise InvalidMessage(f"{what} must be ISO 8601 with a zone, or milliseconds, got {at[:40]!r}") from error
 
 
+def given_ms(what: str, at: At | None) -> int | None:
+    """The same, if a moment is given."""
+    return None if at is None else ms_of_at(what, at)
+
+
 def moment_text(moment: datetime) -> str:
     """A moment as it is answered, to the microsecond if it has any."""
     return moment.astimezone(UTC).isoformat(timespec="auto").replace("+00:00", "Z")
@@ -109,6 +120,16 @@ def read_span(what: str, text: str) -> timedelta:
         return span_of(text)
     except (ValueError, OverflowError) as error:
         raise InvalidRules(f"{what}: expected a span such as 500ms, 30s or 2h, got {text[:40]!r}") from error
+
+
+def given_span(what: str, text: str | None) -> timedelta | None:
+    """The same, if a text is given."""
+    return None if text is None else read_span(what, text)
+
+
+def told_moment(moment: datetime | None) -> str | None:
+    """A moment as it is answered, if there is one."""
+    return None if moment is None else moment_text(moment)
 
 
 def at_of(moment: str) -> int:

@@ -1,6 +1,7 @@
 """Messages over HTTP: what producers put on the line, and what consumers hold of it."""
 
-from typing import Annotated
+from datetime import timedelta
+from typing import Annotated, Final
 
 from msgspec import Meta, field
 
@@ -24,13 +25,14 @@ from batchline.wire.form import (
     Name,
     Span,
     body_of,
+    given_ms,
     moment_text,
-    ms_of_at,
     ms_text,
     text_body,
 )
 
 __all__ = [
+    "LONGEST_WAIT",
     "AttemptForm",
     "CancelForm",
     "ExtendForm",
@@ -58,6 +60,10 @@ __all__ = [
 ]
 
 Leases = Annotated[list[str], Meta(max_length=MOST_AT_ONCE, description="Leases as they were given out.")]
+
+
+#: How long a request may wait for messages.
+LONGEST_WAIT: Final = timedelta(seconds=30)
 
 
 class NewMessageForm(Form):
@@ -221,7 +227,7 @@ class UpcomingMessages(AnswerForm):
 
 def new_message(form: NewMessageForm) -> NewMessage:
     """The message of a form."""
-    at = None if form.at is None else ms_of_at("the moment of a message", form.at)
+    at = given_ms("the moment of a message", form.at)
     return NewMessage(body_of(form), at, form.id, form.priority)
 
 
