@@ -11,11 +11,11 @@ import pyarrow.parquet as pa_parquet
 
 from batchline.core.consignment import Consignment, read_consignment
 from batchline.core.message import Message
+from batchline.core.topic import dead_letters_of
 from batchline.runtime.deliveries import PRODUCER_GROUP
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
 from batchline.stores import Store
-from batchline.stores.delivering import dead_letters_of
 from tests.faults.pipeline import COMPLETED, NAME, TOPIC
 from tests.sinks.arrivals import Arrival
 

@@ -57,6 +57,12 @@ def test_a_fanout_is_stuck_when_nothing_happened_for_five_minutes() -> None:
     assert kinds(fanouts=(fanout(6 * MINUTE, state="failed", failed_ago_ms=61 * MINUTE),)) == []
 
 
+def test_parcels_that_nobody_took_are_dead_letters_too() -> None:
+    dead = topic("parcels-dead", counts=Counts(0, 0, 2), oldest_due_ms=NOW - 9 * MINUTE)
+    assert kinds(topics=(topic("parcels"), dead)) == ["dead_letters"]
+    assert kinds(topics=(dead,)) == ["no_consumers"]  # of no topic that is known
+
+
 def test_dead_letters_are_told_and_are_not_late_for_anybody() -> None:
     dead = topic("dead", counts=Counts(0, 0, 3), oldest_due_ms=NOW - 9 * MINUTE)
     assert kinds(topics=(topic(dead_letter="dead"), dead)) == ["dead_letters"]
@@ -137,7 +143,10 @@ def test_rejections_are_counted_by_reason_the_most_frequent_first_also_of_who_ha
 
 def test_who_may_not_see_a_topic_or_a_fanout_is_told_nothing_of_it() -> None:
     all_of_it = facts(
-        topics=(topic(), topic("secret")), fanouts=(fanout(MINUTE),), reports=(report("work", 0, topic="secret"),)
+        topics=(topic(), topic("secret")),
+        fanouts=(fanout(MINUTE),),
+        reports=(report("work", 0, topic="secret"), report("serve", 0)),
     )
     seen = all_of_it.for_caller(lambda name: name == "orders", lambda labels: bool(labels))
-    assert ([one.topic.name for one in seen.topics], seen.fanouts, seen.reports) == (["orders"], (), ())
+    assert ([one.topic.name for one in seen.topics], seen.fanouts) == (["orders"], ())
+    assert [one.kind for one in seen.reports] == ["serve"]

@@ -10,11 +10,11 @@ import pytest
 
 from batchline import NewMessage, ProvisionedResource, RetryRules
 from batchline.core.consignment import Consignment
+from batchline.core.topic import dead_letters_of
 from batchline.errors import InvalidRules, PartlyDelivered, RefusedParcel, Throttled, Undelivered
 from batchline.runtime.publisher import Publisher
 from batchline.runtime.virtual_time import virtual_seconds, virtual_wall_us
 from batchline.runtime.worker import Worker
-from batchline.stores.delivering import dead_letters_of
 from tests.contract.parcels.posting import parcel_of
 from tests.runtime.working import Depot, Receiver, Severable, places_of, virtually
 

@@ -10,13 +10,13 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from batchline import RetryRules, Store, Timeline, Tracker, open_store
 from batchline.core.consignment import Consignment, read_consignment
+from batchline.core.topic import dead_letters_of
 from batchline.errors import DeliveryError, StoreUnavailable
 from batchline.runtime.deliveries import Deliveries
 from batchline.runtime.publisher import Publisher, make_topics
 from batchline.runtime.virtual_time import run_virtually, virtual_seconds, virtual_wall_us
 from batchline.runtime.worker import Worker
 from batchline.sinks.sink import Sink
-from batchline.stores.delivering import dead_letters_of
 from batchline.stores.rows import Rows
 from tests.contract.parcels.posting import parcels_of
 from tests.stores.halting import Beforehand

@@ -117,6 +117,8 @@ def test_a_token_sees_the_names_of_its_topics_and_the_others_as_sums(store: Stor
         for name in ("mine-1", "theirs-1", "theirs-2"):
             service.parts.timeline.create_topic(name)
             service.parts.timeline.create(name, [b"1"], producer_group="g")
+        theirs = _report(service.parts.timeline.now_ms(), topic="theirs-1", used=3)._replace(name="theirs-worker")
+        store.transact(lambda rows: rows.insert_reports([theirs]))
         assert Asking(service).get("/metrics").problem == "Unauthorized"
         body = scraped(Asking(service, text)).body
     found = values(body, "batchline_messages")

@@ -1,5 +1,6 @@
 """Stage 4: what a topic is made with."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -8,12 +9,14 @@ from batchline.core.moment import check_span, span_us
 from batchline.core.name import check_name
 from batchline.errors import InvalidRules, shown
 
-__all__ = ["LONGEST_LEASE", "Topic", "span_ms"]
+__all__ = ["DEAD", "LONGEST_LEASE", "Topic", "dead_letter_topics", "dead_letters_of", "span_ms"]
 
 LONGEST_LEASE: Final = timedelta(hours=12)
 MOST_BUCKETS: Final = 1 << 20
 MOST_ATTEMPTS: Final = 1 << 30
 MILLISECOND_US: Final = 1_000
+#: What is added to a topic's name for the parcels that nobody takes.
+DEAD: Final = "-dead"
 
 
 def span_ms(span: timedelta) -> int:
@@ -84,6 +87,16 @@ class Topic:
                 "extend the lease while you work"
             )
         return span_ms(duration)
+
+
+def dead_letters_of(topic: str) -> str:
+    """The topic to which parcels of a topic go that nobody takes."""
+    return f"{topic}{DEAD}"
+
+
+def dead_letter_topics(topics: Iterable[Topic]) -> set[str]:
+    """Names of topics for dead letters of others: those that these name, and those of parcels, named after theirs."""
+    return {name for one in topics for name in (one.dead_letter, dead_letters_of(one.name)) if name is not None}
 
 
 def _check_number(name: str, number: object, most: int) -> None:

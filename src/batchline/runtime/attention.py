@@ -75,7 +75,7 @@ def _fanouts(facts: Facts) -> Iterator[Attention]:
 
 
 def _topics(facts: Facts) -> Iterator[Attention]:
-    dead_letters = {one.topic.dead_letter for one in facts.topics}
+    dead_letters = facts.dead_letters
     for one in facts.topics:
         name = one.topic.name
         if name not in dead_letters:

@@ -9,7 +9,7 @@ from batchline.core.drift import drift_ms
 from batchline.core.fanout import FanoutStatus, State
 from batchline.core.future_load import SLICE_MS, Counts, Load, Range
 from batchline.core.message import LATEST_MS
-from batchline.core.topic import Topic, span_ms
+from batchline.core.topic import Topic, dead_letter_topics, span_ms
 from batchline.runtime.recent_reports import RecentReports, Report
 from batchline.runtime.timeline import LIVE_FOR
 from batchline.stores.counting import count_messages, future_load
@@ -64,13 +64,18 @@ class Facts:
     drifts: Mapping[str, float]
     reports: tuple[Report, ...]
 
+    @property
+    def dead_letters(self) -> set[str]:
+        """The names of topics for dead letters."""
+        return dead_letter_topics(one.topic for one in self.topics)
+
     def for_caller(self, may_see: Callable[[str], bool], owns: Callable[[dict[str, str]], bool]) -> "Facts":
         """What somebody may know who may see some topics, and owns fanouts with some labels."""
         return replace(
             self,
             topics=tuple(one for one in self.topics if may_see(one.topic.name)),
             fanouts=tuple(one for one in self.fanouts if owns(one.labels)),
-            reports=tuple(one for one in self.reports if may_see(str(one.numbers.get("topic", "")))),
+            reports=tuple(one for one in self.reports if one.topic is None or may_see(one.topic)),
         )
 
 

@@ -7,10 +7,10 @@ from typing import Final
 from batchline.core.consignment import Consignment, Content, check_head, message_id
 from batchline.core.message import LARGEST_BODY
 from batchline.core.name import check_name
+from batchline.core.topic import dead_letters_of
 from batchline.errors import InvalidMessage, InvalidTable, StoreUnavailable, UnknownTopic
 from batchline.runtime.clock import now_us
 from batchline.runtime.timeline import Timeline
-from batchline.stores.delivering import dead_letters_of
 from batchline.stores.fresh_numbers import fresh_number
 from batchline.stores.owning import NumbersTaken
 from batchline.stores.posting import Posting, post_parcels

@@ -29,6 +29,11 @@ class Report(NamedTuple):
     numbers: Mapping[str, Any]
 
     @property
+    def topic(self) -> str | None:
+        """Of which topic it tells; None if of none."""
+        return self.numbers.get("topic")
+
+    @property
     def ended(self) -> bool:
         """Whether it was the last one."""
         return bool(self.numbers.get("ended"))

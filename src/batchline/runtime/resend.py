@@ -14,11 +14,11 @@ from typing import Final, TypeVar
 
 from batchline.core.consignment import Consignment, read_consignment
 from batchline.core.message import CheckedMessages, LeasedMessage, made_place
+from batchline.core.topic import dead_letter_topics
 from batchline.errors import InvalidInput, InvalidMessage, StoreUnavailable
 from batchline.runtime import deliveries, publisher
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
-from batchline.stores.delivering import DEAD
 from batchline.stores.fresh_numbers import fresh_number
 from batchline.stores.owning import Creation, NumbersTaken
 from batchline.stores.resending import Parcels, resend_messages, resend_parcels
@@ -51,7 +51,7 @@ class Resent:
 def origin_of(timeline: Timeline, topic: str) -> str:
     """The topic whose dead letters these are; raises InvalidInput if that cannot be told."""
     alive = [one for one in timeline.topics() if not one.deleted]
-    found = [one.name for one in alive if one.dead_letter == topic or f"{one.name}{DEAD}" == topic]
+    found = [one.name for one in alive if topic in dead_letter_topics([one])]
     if len(found) == 1:
         return found[0]
     timeline.topic(topic)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from batchline.core.counter import even_edges, rates
+from batchline.core.message import ms_of
 from batchline.core.topic import span_ms
 from batchline.runtime.facts import Facts
 from batchline.runtime.recent_reports import SILENT_AFTER, Report, counts_of, latest
@@ -51,8 +52,8 @@ class _Desk:
         self.last = latest(facts.reports)
         self.live = [one for one in self.last if one.is_live(facts.now_ms)]
         self.kinds = {one.kind for one in self.last}
-        self.dead_letters = {one.topic.dead_letter for one in facts.topics}
-        self.topics = [one for one in facts.topics if one.topic.name not in self.dead_letters]
+        dead_letters = facts.dead_letters
+        self.topics = [one for one in facts.topics if one.topic.name not in dead_letters]
         self.fanouts = [one for one in facts.fanouts if one.state in ("open", "sealed")]
 
     def rates(self, *counters: tuple[str, str], of: Callable[[Report], bool] = bool) -> tuple[float, ...] | None:
@@ -115,7 +116,7 @@ def _packer(desk: _Desk) -> Stage:
 
 
 def _tracker(desk: _Desk) -> Stage:
-    since_ms = min((round(one.opened_at.timestamp() * 1_000) for one in desk.fanouts), default=None)
+    since_ms = min((ms_of(one.opened_at) for one in desk.fanouts), default=None)
     return Stage("tracker", "parcels", "fanouts", desk.rates(("run", "parcels")), len(desk.fanouts), since_ms)
 
 

@@ -24,7 +24,7 @@ from batchline.core.operation import check_count
 from batchline.core.pipeline import RETRY
 from batchline.core.pricing import price_of
 from batchline.core.retry import RetryRules
-from batchline.core.topic import Topic
+from batchline.core.topic import DEAD, Topic, dead_letters_of
 from batchline.errors import (
     InvalidMessage,
     InvalidRules,
@@ -46,7 +46,7 @@ from batchline.runtime.sending import Sending
 from batchline.runtime.services import KEPT, Services, Wait
 from batchline.runtime.timeline import Timeline
 from batchline.sinks.sink import Sink
-from batchline.stores.delivering import DEAD, Delivery, dead_letter_id, dead_letters_of
+from batchline.stores.delivering import Delivery, dead_letter_id
 from batchline.stores.store import Store
 
 __all__ = ["Worker"]

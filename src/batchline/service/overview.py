@@ -31,7 +31,7 @@ def read_overview(call: Call[NoForm]) -> OverviewForm:
 
 def overview_form(facts: Facts) -> OverviewForm:
     """Facts as they are answered."""
-    dead_letters = {one.topic.dead_letter for one in facts.topics}
+    dead_letters = facts.dead_letters
     return OverviewForm(
         at=ms_text(facts.now_ms),
         stretch=span_text(timedelta(milliseconds=STRETCH_MS)),

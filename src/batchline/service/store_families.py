@@ -1,12 +1,12 @@
 """The numbers of a store as metrics; what has a name of its own is bounded, and the rest is `other`."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from batchline.core.attendance import BrokerHealth
-from batchline.service.store_numbers import StoreNumbers, TopicNumbers
+from batchline.service.store_numbers import Reported, StoreNumbers, TopicNumbers
 
 __all__ = ["MOST_NAMED", "OTHER", "families"]
 
@@ -20,7 +20,7 @@ Value = tuple[Labels, float]
 def families(
     numbers: StoreNumbers, health: BrokerHealth | None, may_see: Callable[[str], bool], *, up: bool
 ) -> Iterator[Metric]:
-    """All of them, with or without a value; a topic that one may not see is `other`."""
+    """All of them, with or without a value; a topic that one may not see is `other`, and its workers are not told."""
     yield _one("store_up", "Whether the store answered the last look at it.", float(up))
     yield from _clock(health)
     yield from _topics(numbers, may_see)
@@ -31,7 +31,7 @@ def families(
     held = _bounded(((*key,), float(count)) for key, count in numbers.held.items())
     yield _family("partitions_held", "Partitions that an instance holds.", ("resource", "instance"), held)
     yield _one("tokens", "Tokens that are not revoked.", numbers.tokens)
-    yield from _reports(numbers)
+    yield from _reports([one for one in numbers.reported if one.topic is None or may_see(one.topic)])
 
 
 def _clock(health: BrokerHealth | None) -> Iterator[Metric]:
@@ -61,12 +61,10 @@ def _topics(numbers: StoreNumbers, may_see: Callable[[str], bool]) -> Iterator[M
     yield _family("dead_letters", "Messages on topics for dead letters.", ("topic",), _summed(dead))
 
 
-def _reports(numbers: StoreNumbers) -> Iterator[Metric]:
-    said = [
-        ((one.kind, one.name, name), value) for one in numbers.reported for name, value in sorted(one.numbers.items())
-    ]
+def _reports(reported: Sequence[Reported]) -> Iterator[Metric]:
+    said = [((one.kind, one.name, name), value) for one in reported for name, value in sorted(one.numbers.items())]
     yield _family("reported", "Numbers that processes say of themselves.", ("kind", "process", "number"), said)
-    ages = [((one.kind, one.name), one.age_ms / 1e3) for one in numbers.reported]
+    ages = [((one.kind, one.name), one.age_ms / 1e3) for one in reported]
     yield _family("report_age_seconds", "How long ago a process has said so.", ("kind", "process"), ages)
 
 

@@ -9,13 +9,14 @@ from typing import Final
 from batchline.core.fanout import STATES, State
 from batchline.core.future_load import Counts, Range
 from batchline.core.message import LATEST_MS
-from batchline.core.topic import Topic
+from batchline.core.moment import us_of
+from batchline.core.topic import Topic, dead_letter_topics, span_ms
 from batchline.runtime.timeline import LIVE_FOR
 from batchline.stores.counting import count_messages
-from batchline.stores.delivering import DEAD
+from batchline.stores.looking import next_due_ms
 from batchline.stores.rows import Rows
 from batchline.stores.sharing import partition_holders
-from batchline.stores.timeline_rows import BEFORE_ALL, stretch_of
+from batchline.stores.timeline_rows import stretch_of
 from batchline.stores.tracker_rows import Listing
 
 __all__ = ["MOST_COUNTED", "MOST_FANOUTS", "Reported", "StoreNumbers", "TopicNumbers", "store_numbers"]
@@ -27,7 +28,6 @@ MOST_FANOUTS: Final = 10_000
 MOST_RESOURCES: Final = 50
 MOST_PROCESSES: Final = 100
 MOST_REPORTED: Final = 50
-LIVE_FOR_MS: Final = int(LIVE_FOR.total_seconds() * 1_000)
 #: Processes that have said nothing for so long are gone.
 REPORTS_MS: Final = 60_000
 UNFINISHED: Final[tuple[State, ...]] = ("open", "sealed")
@@ -52,6 +52,8 @@ class Reported:
     kind: str
     name: str
     age_ms: int
+    #: Of which topic it tells; None if of none.
+    topic: str | None
     numbers: dict[str, float]
 
 
@@ -73,8 +75,7 @@ class StoreNumbers:
 def store_numbers(rows: Rows, now_us: int) -> StoreNumbers:
     """Read them."""
     topics, now_ms = rows.topics(), now_us // 1_000
-    # Those of parcels go to a topic that is named after theirs.
-    dead = {name for topic in topics for name in (topic.dead_letter, topic.name + DEAD)}
+    dead = dead_letter_topics(topics)
     resources = [row.name for row in rows.resources()[:MOST_RESOURCES]]
     return StoreNumbers(
         topics=len(topics),
@@ -90,16 +91,16 @@ def store_numbers(rows: Rows, now_us: int) -> StoreNumbers:
 
 def _topic(rows: Rows, topic: Topic, dead_letters: bool, now_ms: int) -> TopicNumbers:
     counts = count_messages(rows, topic, Range(0, LATEST_MS), now_ms)
-    first = rows.due(stretch_of(topic, range(topic.buckets), now_ms), BEFORE_ALL, 1)
-    lag_ms = now_ms - first[0].at_ms if first else 0
-    consumers = len(rows.consumers(topic.number, now_ms - LIVE_FOR_MS))
+    oldest_ms = next_due_ms(rows, stretch_of(topic, range(topic.buckets), now_ms), topic) if counts.available else None
+    lag_ms = 0 if oldest_ms is None else now_ms - oldest_ms
+    consumers = len(rows.consumers(topic.number, now_ms - span_ms(LIVE_FOR)))
     return TopicNumbers(topic.name, counts, lag_ms, consumers, dead_letters)
 
 
 def _oldest_us(rows: Rows, state: State, now_us: int) -> int:
     """How long the oldest fanout of a state has been open; 0 without one."""
     found = rows.list_fanouts(Listing(0, 1, state))
-    return now_us - int(found[0][1].opened_at.timestamp() * 1_000_000) if found else 0
+    return now_us - us_of(found[0][1].opened_at) if found else 0
 
 
 def _held(rows: Rows, resources: list[str], now_ms: int) -> Iterator[tuple[tuple[str, str], int]]:
@@ -110,10 +111,6 @@ def _held(rows: Rows, resources: list[str], now_ms: int) -> Iterator[tuple[tuple
 
 def _reported(rows: Rows, now_ms: int) -> Iterator[Reported]:
     for row in rows.latest_reports(now_ms - REPORTS_MS)[:MOST_PROCESSES]:
-        yield Reported(row.kind, row.name, now_ms - row.at_ms, dict(_numbers(row.body)))
-
-
-def _numbers(body: str) -> list[tuple[str, float]]:
-    said = json.loads(body)
-    pairs = said.items() if isinstance(said, dict) else ()
-    return [(name, float(value)) for name, value in pairs if isinstance(value, (int, float))][:MOST_REPORTED]
+        said = json.loads(row.body)
+        numbers = [(name, float(value)) for name, value in said.items() if isinstance(value, (int, float))]
+        yield Reported(row.kind, row.name, now_ms - row.at_ms, said.get("topic"), dict(numbers[:MOST_REPORTED]))

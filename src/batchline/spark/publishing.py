@@ -19,6 +19,7 @@ from batchline.core.message import NewMessage
 from batchline.core.moment import moment_of, span_us
 from batchline.core.name import check_name
 from batchline.core.on_complete import OnComplete
+from batchline.core.topic import dead_letters_of
 from batchline.errors import InvalidInput, InvalidTable, UnknownFanout, did_you_mean
 from batchline.runtime.clock import now_us
 from batchline.runtime.publisher import AT_ONCE, Publisher, make_topics
@@ -28,7 +29,6 @@ from batchline.spark.epoch_files import LAST_EPOCH, Directory, EpochFiles
 from batchline.spark.frames import check_span, quoted
 from batchline.spark.store_address import store_address
 from batchline.stores import Store, open_store
-from batchline.stores.delivering import dead_letters_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

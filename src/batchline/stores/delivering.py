@@ -11,7 +11,7 @@ from batchline.core.ack import Asked, collect_items
 from batchline.core.consignment import Consignment
 from batchline.core.fanout import Ending
 from batchline.core.message import AnyLease, CheckedMessages, Outcome, as_lease, made_place
-from batchline.core.topic import Topic
+from batchline.core.topic import Topic, dead_letters_of
 from batchline.stores.lane_rows import LaneRow
 from batchline.stores.leasing import alive_places, done_leases, is_active
 from batchline.stores.owning import Creation, create_messages
@@ -19,10 +19,8 @@ from batchline.stores.rows import Rows
 from batchline.stores.topics import known_topic
 from batchline.stores.tracking import finish_items, told
 
-__all__ = ["DEAD", "Delivery", "Settled", "dead_letter_id", "dead_letters_of", "settle_deliveries"]
+__all__ = ["Delivery", "Settled", "dead_letter_id", "settle_deliveries"]
 
-#: What is added to a topic's name for the parcels that nobody takes.
-DEAD: Final = "-dead"
 #: How far in the future what is left of a parcel may stand, whatever its topic allows.
 LONGEST_PAUSE: Final = timedelta(days=365)
 
@@ -53,11 +51,6 @@ class Settled:
     outcomes: list[Outcome]
     #: Fanouts that this call, and no other, completed or made fail.
     endings: list[Ending] = field(default_factory=list)
-
-
-def dead_letters_of(topic: str) -> str:
-    """The topic to which parcels go that nobody takes."""
-    return f"{topic}{DEAD}"
 
 
 def dead_letter_id(id: str) -> str:

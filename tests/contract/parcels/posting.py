@@ -8,9 +8,10 @@ from typing import Any
 from batchline import LeasedMessage, Store, Timeline, Tracker
 from batchline.core.consignment import Consignment, read_consignment
 from batchline.core.message import Outcome
+from batchline.core.topic import dead_letters_of
 from batchline.runtime.deliveries import Deliveries
 from batchline.runtime.publisher import Publisher, make_topics
-from batchline.stores.delivering import Delivery, dead_letters_of
+from batchline.stores.delivering import Delivery
 from batchline.stores.lane_rows import LaneRow
 from tests.doubles import HandClock, new_id
 

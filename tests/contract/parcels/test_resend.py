@@ -5,8 +5,9 @@ from datetime import timedelta
 
 from batchline import NewMessage
 from batchline.core.consignment import read_consignment
+from batchline.core.topic import dead_letters_of
 from batchline.runtime.resend import Resend
-from batchline.stores.delivering import Delivery, dead_letters_of
+from batchline.stores.delivering import Delivery
 from tests.contract.parcels.posting import Publication
 from tests.doubles import new_id
 

@@ -8,8 +8,9 @@ import pytest
 
 from batchline import NewMessage
 from batchline.core.consignment import message_id
+from batchline.core.topic import dead_letters_of
 from batchline.runtime.prune import Prune
-from batchline.stores.delivering import Delivery, dead_letters_of
+from batchline.stores.delivering import Delivery
 from tests.contract.parcels.posting import Publication, words
 
 
