@@ -8,6 +8,7 @@ from tests.benchmarks import (
     estimates,
     lanes,
     packer,
+    push,
     service,
     spark_batch,
     spark_streaming,
@@ -27,6 +28,7 @@ if __name__ == "__main__":
     dispatcher.run(min(1.0, max(0.1, rows / 1_000_000))).show()
     estimates.run(max(1_000, rows // 100)).show()
     service.run(min(service.SECONDS, max(2.0, rows * service.SECONDS / 1_000_000))).show()
+    push.run().show()
     worker.run(max(worker.AT_ONCE, rows * worker.PARCELS // 1_000_000)).show()
     # Spark's figures mean something only where its jobs run for longer than they take to start.
     rows = int(os.environ.get("ROWS", spark_batch.ROWS))

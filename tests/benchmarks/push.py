@@ -4,21 +4,19 @@
 """
 
 import asyncio
-import os
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 
 from batchline import Consumer, LeasedMessage, NewMessage, Timeline, open_store
 from batchline.client.subscription import Push
 from batchline.runtime.clock import elapsed_seconds, now_us
 from tests.benchmarks.measure import Sheet, console
+from tests.benchmarks.process_tree import cpu_seconds
+from tests.benchmarks.service import memory_mib, served
 from tests.service.serving import Place
 
 __all__ = ["run"]
@@ -28,28 +26,11 @@ IDLE_S = 20.0
 #: Messages whose lateness is told, and how far they are apart.
 LATE, APART_MS = 300, 10
 MANY = 20_000
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def weight(pid: int) -> tuple[float, float]:
     """Megabytes of memory, and seconds of processor time so far."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
-    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(resident.split()[1]) / 1024, (int(times[11]) + int(times[12])) / TICKS
-
-
-@contextmanager
-def serving(url: str) -> Iterator[tuple[Place, int]]:
-    """A service process, and its number."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listen = f"127.0.0.1:{listener.getsockname()[1]}"
-    process = subprocess.Popen([sys.executable, "-m", "batchline", "serve", "--store", url, "--listen", listen])
-    try:
-        yield Place(f"http://{listen}"), process.pid
-    finally:
-        process.terminate()
-        process.wait()
+    return memory_mib(pid), cpu_seconds(pid)
 
 
 @asynccontextmanager
@@ -133,8 +114,8 @@ async def measure_speed(place: Place, timeline: Timeline, sheet: Sheet, consumer
     await asyncio.gather(*running)
 
 
-def run(count: int = SOCKETS, url: str | None = None) -> None:
-    """Measure all of it, and tell."""
+def run(count: int = SOCKETS, url: str | None = None) -> Sheet:
+    """Measure all of it."""
     sheet = Sheet("Push: over the network", ("what", "figure"))
     with tempfile.TemporaryDirectory() as place:
         address = url or f"sqlite:///{place}/push.db"
@@ -142,13 +123,12 @@ def run(count: int = SOCKETS, url: str | None = None) -> None:
             timeline = Timeline(store)
             for topic in ("warm", "idle"):
                 timeline.create_topic(topic, lease=timedelta(minutes=1))
-            with serving(address) as (service, pid):
-                asyncio.run(_measure(service, pid, timeline, sheet, count))
-    sheet.show()
+            with served(address) as (process, where):
+                asyncio.run(_measure(Place(where), process.pid, timeline, sheet, count))
+    return sheet
 
 
 async def _measure(place: Place, pid: int, timeline: Timeline, sheet: Sheet, count: int) -> None:
-    await asyncio.sleep(3)  # until it listens
     await weigh_idle(place, pid, count, sheet)
     await measure_late(place, timeline, sheet, count)
     for consumers, concurrency in ((1, 1), (1, 100), (10, 10)):
@@ -157,4 +137,4 @@ async def _measure(place: Place, pid: int, timeline: Timeline, sheet: Sheet, cou
 
 
 if __name__ == "__main__":
-    run(int(sys.argv[1]) if len(sys.argv) > 1 else SOCKETS, sys.argv[2] if len(sys.argv) > 2 else None)
+    run(int(sys.argv[1]) if len(sys.argv) > 1 else SOCKETS, sys.argv[2] if len(sys.argv) > 2 else None).show()

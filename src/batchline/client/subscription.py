@@ -5,10 +5,11 @@ import ssl
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from batchline.client.answers import leased_of
 from batchline.client.connection import Connection, Place, open_connection
+from batchline.client.topics import topic_path
 from batchline.core.message import Lease, LeasedMessage, Outcome, lease_text
 from batchline.core.moment import check_span, span_text
 from batchline.core.name import check_name
@@ -158,7 +159,7 @@ class Push:
         if self._duration is not None:
             query["duration"] = span_text(self._duration)
         sockets = "wss" if scheme == "https" else "ws"
-        return f"{sockets}://{rest}/v1/topics/{quote(self._topic, safe='')}/messages/subscribe?{urlencode(query)}"
+        return f"{sockets}://{rest}{topic_path(self._topic, 'messages', 'subscribe')}?{urlencode(query)}"
 
     def _is_lost(self) -> bool:
         return self._connection is None or self._connection.lost is not None
