@@ -1,7 +1,7 @@
 """/v1/capacity and /v1/reports: who holds what, and what processes said, put together from the store alone."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2
@@ -16,6 +16,7 @@ from batchline.stores import Store, open_store
 from batchline.stores.report_rows import ReportRow
 from tests.service.serving import serving
 
+Report = Callable[..., None]
 SIZE = "shared=100.0 factor=10.0"
 
 
@@ -32,11 +33,17 @@ def client(store: Store) -> Iterator[httpx2.Client]:
         yield client
 
 
-def report(store: Store, name: str, ago_ms: int, **numbers: Any) -> None:
+@pytest.fixture
+def report(store: Store) -> Report:
+    """What a process said so long before the test's one moment: rates between two reports are exact."""
     now_ms = now_us() // 1_000
-    body = {"started_ms": 1, "ended": False, "topic": "parcels", "used": 0} | numbers
-    row = ReportRow("work", name, now_ms - ago_ms, json.dumps(body))
-    store.transact(lambda rows: rows.insert_reports([row]))
+
+    def report(name: str, ago_ms: int, **numbers: Any) -> None:
+        body = {"started_ms": 1, "ended": False, "topic": "parcels", "used": 0} | numbers
+        row = ReportRow("work", name, now_ms - ago_ms, json.dumps(body))
+        store.transact(lambda rows: rows.insert_reports([row]))
+
+    return report
 
 
 def limit(**more: Any) -> dict[str, Any]:
@@ -52,10 +59,12 @@ def share(store: Store, resource: str = "api") -> None:
     leases.ask(Asking("i-2", 3), 15_000, now_us())
 
 
-def test_a_shared_capacity_tells_who_holds_what_and_who_reports(store: Store, client: httpx2.Client) -> None:
+def test_a_shared_capacity_tells_who_holds_what_and_who_reports(
+    store: Store, client: httpx2.Client, report: Report
+) -> None:
     share(store)
     for ago_ms, used in ((6_000, 100), (2_000, 300)):
-        report(store, "worker-1", ago_ms, used=used, waiting=7, paused=True, pauses=2, capacity=limit(instance="i-1"))
+        report("worker-1", ago_ms, used=used, waiting=7, paused=True, pauses=2, capacity=limit(instance="i-1"))
     (resource,) = client.get("/v1/capacity").json()["resources"]
     told = {name: resource[name] for name in ("name", "shared", "limit", "cost", "partitions", "used")}
     assert told == {"name": "api", "shared": True, "limit": 100, "cost": "parcel", "partitions": 10, "used": 50.0}
@@ -77,29 +86,29 @@ def test_a_shared_capacity_that_nobody_reports_on_has_the_limit_it_was_provision
 
 
 def test_a_capacity_of_ones_own_stands_below_and_who_has_ended_or_has_none_is_left_out(
-    store: Store, client: httpx2.Client
+    store: Store, client: httpx2.Client, report: Report
 ) -> None:
     share(store)
     own = limit(name=None, shared=False, instance=None, limit=5)
-    report(store, "alone", 1_000, capacity=own)
-    report(store, "ended", 1_000, capacity=own, ended=True)
-    report(store, "silent", 60_000, capacity=own)
-    report(store, "free", 1_000, capacity=None)
+    report("alone", 1_000, capacity=own)
+    report("ended", 1_000, capacity=own, ended=True)
+    report("silent", 60_000, capacity=own)
+    report("free", 1_000, capacity=None)
     names = [(one["name"], one["shared"], one["limit"]) for one in client.get("/v1/capacity").json()["resources"]]
     assert names == [("api", True, 100), ("alone", False, 5)]
 
 
-def test_a_rate_begins_anew_with_its_process(store: Store, client: httpx2.Client) -> None:
-    report(store, "worker-1", 6_000, used=9_000, capacity=limit())
-    report(store, "worker-1", 4_000, used=10, started_ms=2, capacity=limit())
-    report(store, "worker-1", 2_000, used={"a": 20, "b": 10}, started_ms=2, capacity=limit())
+def test_a_rate_begins_anew_with_its_process(client: httpx2.Client, report: Report) -> None:
+    report("worker-1", 6_000, used=9_000, capacity=limit())
+    report("worker-1", 4_000, used=10, started_ms=2, capacity=limit())
+    report("worker-1", 2_000, used={"a": 20, "b": 10}, started_ms=2, capacity=limit())
     (resource,) = client.get("/v1/capacity").json()["resources"]
     assert resource["used"] == 10
 
 
-def test_reports_are_listed_by_kind_and_since_when(store: Store, client: httpx2.Client) -> None:
+def test_reports_are_listed_by_kind_and_since_when(client: httpx2.Client, report: Report) -> None:
     for ago_ms in (400_000, 9_000, 3_000):
-        report(store, "worker-1", ago_ms, used=ago_ms)
+        report("worker-1", ago_ms, used=ago_ms)
     listed = client.get("/v1/reports", params={"kind": "work"}).json()["reports"]
     assert [one["numbers"]["used"] for one in listed] == [9_000, 3_000]
     assert client.get("/v1/reports", params={"kind": "run"}).json()["reports"] == []
@@ -118,9 +127,11 @@ def test_reports_are_thinned_to_the_last_of_each_process_in_a_span() -> None:
     ]
 
 
-def test_who_may_know_of_some_topics_is_told_of_no_process_of_another(store: Store, client: httpx2.Client) -> None:
-    report(store, "seen", 1_000, topic="orders", capacity=limit(name=None, shared=False))
-    report(store, "unseen", 1_000, topic="secret", capacity=limit(name=None, shared=False))
+def test_who_may_know_of_some_topics_is_told_of_no_process_of_another(
+    store: Store, client: httpx2.Client, report: Report
+) -> None:
+    report("seen", 1_000, topic="orders", capacity=limit(name=None, shared=False))
+    report("unseen", 1_000, topic="secret", capacity=limit(name=None, shared=False))
     _, text = Tokens(store).create("reader", topics=["orders"])
     headers = {"authorization": f"Bearer {text}"}
     assert [one["name"] for one in client.get("/v1/reports", headers=headers).json()["reports"]] == ["seen"]
