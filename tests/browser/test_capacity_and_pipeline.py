@@ -110,7 +110,7 @@ def row(kind: str, name: str, at_ms: int, began_ms: int, numbers: dict[str, Any]
 
 def write_windows(tables: LiveTables, keys: int = 9, seconds: int = 20) -> None:
     """Windows of some keys, of one with a late, an early and a repeated message; and of one nothing but late ones."""
-    began_us = now_us() - now_us() % SECOND_US - 60 * SECOND_US
+    began_us = (now_us() // SECOND_US - 60) * SECOND_US
     batcher, rejected = EventTimeBatcher(), []
     for message in sorted(messages(began_us, keys, seconds), key=lambda one: one.receive_us):
         verdict = batcher.add(message)
