@@ -23,6 +23,9 @@ azurite_ready() {
 
 kafka_ready() { cmp -s "$jars/jars.sha256" "$kafka/.installed"; }
 
+# The archive is of the jars of this environment.
+spark_ready() { [ build/spark.jsa -nt .venv/.ready ]; }
+
 # Prints program:package for each program that is not there.
 missing_programs() {
     for pair in initdb:postgresql postgres:postgresql \
@@ -98,6 +101,12 @@ install_azurite() {
     fi
 }
 
+# Only for speed: what they are of starts without them, too.
+archive_classes() {
+    "$python" -m tests.servers.class_archive "$1" >>"$log" 2>&1 </dev/null ||
+        say "made no archive of $1's classes, see $log"
+}
+
 # Puts the jars of one configuration of ivy.xml into a directory of its name.
 ivy() {
     "$java" -Dbatchline.cache="$PWD/$kafka/cache" -cp "$ivy_path" org.apache.ivy.Main -warn \
@@ -117,8 +126,7 @@ install_kafka() {
     mkdir -p "$kafka"
     if (fetch_jars) >>"$log" 2>&1 </dev/null; then
         cp "$jars/jars.sha256" "$kafka/.installed"
-        # Only for speed: a broker starts without it, too.
-        "$python" -m tests.servers.class_archive >>"$log" 2>&1 </dev/null || say "made no archive of Kafka's classes, see $log"
+        archive_classes kafka
     else
         tail -n 20 "$log" >&2
         say "the jars could not be fetched from Maven Central, or are not those of $jars/jars.sha256: see $log"
@@ -140,7 +148,7 @@ report() {
 
 all_there() { [ -z "$(missing_programs)" ] && azurite_ready && kafka_ready; }
 
-if all_there; then exit 0; fi
+if all_there && spark_ready; then exit 0; fi
 mkdir -p build
 : >"$log"
 packages=$(missing_packages)
@@ -148,4 +156,8 @@ packages=$(missing_packages)
 if [ -n "$packages" ] && have apt-get && become_root; then install_packages $packages; fi
 if ! azurite_ready && have npm; then install_azurite; fi
 if ! kafka_ready && [ -x "$python" ]; then install_kafka; fi
+if ! spark_ready && [ -x "$python" ]; then
+    say "keeping Spark's classes ready for tests"
+    archive_classes spark
+fi
 all_there || report

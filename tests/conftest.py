@@ -12,6 +12,7 @@ from hypothesis import settings
 from tests.servers.ask import ask, begin, end
 from tests.servers.database import fresh_mariadb, fresh_postgresql
 from tests.servers.own import OwnServer, own_server
+from tests.servers.quick_java import quick_spark
 from tests.servers.server import ProgramMissingError
 
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ settings.load_profile(os.environ.get("BATCHLINE_TEST_PROFILE") or ("ci" if IN_CI
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin a run of servers; the workers of xdist take part in their controller's."""
+    """Begin a run of servers; the workers of xdist take part in their controller's. Spark starts quickly in all."""
     if not hasattr(config, "workerinput"):
+        os.environ["SPARK_SUBMIT_OPTS"] = quick_spark()
         begin()
 
 

@@ -71,13 +71,13 @@ def on_spark(*words: object) -> "subprocess.Popen[str]":
     """The command on Spark, in a process group of its own: Java and the Python workers can be killed with it."""
     command = [sys.executable, "-m", "batchline", "batch", *map(str, words), "--master", "local[2]"]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=quick()
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=small()
     )
 
 
-def quick() -> dict[str, str]:
-    """An environment for a Java that is compiled quickly rather than well."""
-    return os.environ | {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "SPARK_DRIVER_MEMORY": "1g"}
+def small() -> dict[str, str]:
+    """An environment for a small Java."""
+    return os.environ | {"SPARK_DRIVER_MEMORY": "1g"}
 
 
 def wait_for(process: "subprocess.Popen[str]", out: Path, sign: str) -> None:

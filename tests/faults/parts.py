@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from tests.servers.launch import die_with_keeper
+from tests.servers.quick_java import quick_spark
 from tests.servers.server import REPOSITORY
 
 __all__ = ["Part", "java_below", "write_settings"]
 
 STOP_S: Final = 40.0
-#: Compiled quickly rather than well, and small.
-SPARK: Final = {
-    "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
-    "SPARK_DRIVER_MEMORY": "768m",
-}
+SPARK: Final = {"SPARK_SUBMIT_OPTS": quick_spark(), "SPARK_DRIVER_MEMORY": "768m"}
 SETTINGS: Final = {"spark.sql.shuffle.partitions": 2, "spark.default.parallelism": 2}
 
 

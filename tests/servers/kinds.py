@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
 from batchline.spark.java import java_home
+from tests.servers.quick_java import quick_java
 from tests.servers.server import REPOSITORY, ProgramMissingError, Server, program_path
 
 if TYPE_CHECKING:
@@ -168,8 +169,6 @@ class Kafka(Server):
     jars = REPOSITORY / "build/kafka/broker"
     #: See `class_archive`.
     archive = REPOSITORY / "build/kafka/broker.jsa"
-    #: Compiled quickly rather than well, and small.
-    java_options: ClassVar = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
     settings: ClassVar = {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -214,8 +213,7 @@ class Kafka(Server):
         return java_home(os.environ) / "bin" / "java"
 
     def _run(self, main: str) -> list[str]:
-        ready = [f"-XX:SharedArchiveFile={self.archive}"] if self.archive.exists() else []
-        return [str(self._java()), *self.java_options, *ready, "-cp", f"{self.jars.resolve()}/*", main]
+        return [str(self._java()), "-Xmx256m", *quick_java(self.archive), "-cp", f"{self.jars.resolve()}/*", main]
 
     def _configured(self, home: Path, port: int) -> str:
         # Kafka wants another port although the address is another, of which nobody else uses any.

@@ -18,6 +18,7 @@ from pathlib import Path
 import pyspark
 
 from tests.servers.launch import die_with_keeper
+from tests.servers.quick_java import quick_spark
 from tests.servers.server import ServerFailedError
 
 WORKERS = 2
@@ -33,8 +34,7 @@ SPARK_HOME = Path(pyspark.__file__).parent
 #: port of the REST server is a fixed one, so there is none.
 DAEMON = {
     "SPARK_DAEMON_MEMORY": "192m",
-    "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
-    "-Dspark.port.maxRetries=0 -Dspark.master.rest.enabled=false",
+    "SPARK_DAEMON_JAVA_OPTS": f"{quick_spark()} -Dspark.port.maxRetries=0 -Dspark.master.rest.enabled=false",
 }
 
 

@@ -7,6 +7,7 @@ to one worker, and the other starts a JVM of its own only if it has nothing else
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from batchline.spark.session import session
+from tests.servers.quick_java import quick_spark
 from tests.servers.server import REPOSITORY
 
 if TYPE_CHECKING:
@@ -23,17 +25,34 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-#: Compiled quickly rather than well: a test's job runs for less than a second.
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+    RunPython = Callable[..., subprocess.CompletedProcess[str]]
+
 SMALL: dict[str, str | int] = {
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": QUICK_JAVA,
     "spark.sql.shuffle.partitions": 3,
     # Functions of test modules are found by the Python workers.
     "spark.executorEnv.PYTHONPATH": str(REPOSITORY),
     # Kafka's connector, where it is installed.
     "spark.jars": ",".join(map(str, sorted((REPOSITORY / "build/kafka/connector").glob("*.jar")))),
 }
+
+
+#: A driver and executors as small as the cluster's workers are.
+ON_CLUSTER: dict[str, str | int] = {
+    "spark.pyspark.python": sys.executable,
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": 1,
+    "spark.executor.extraJavaOptions": quick_spark(),
+    "spark.executorEnv.PYTHONPATH": str(REPOSITORY),
+    "spark.sql.shuffle.partitions": 4,
+}
+SESSION = """
+import json, os, sys
+from batchline.spark import session
+spark = session(**json.loads(os.environ["SESSION"]))
+"""
 
 
 @pytest.fixture(scope="session")
@@ -51,12 +70,24 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run_python(tmp_path: Path) -> RunPython:
     """Run a script in a process, a Spark and a working directory of its own."""
 
     def run(script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-W", "error", "-c", script, *arguments]
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
         return subprocess.run(command, cwd=tmp_path, env=clean | environment, capture_output=True, text=True)
+
+    return run
+
+
+@pytest.fixture
+def run_on_cluster(spark_cluster_url: str, run_python: RunPython) -> RunPython:
+    """The same with `spark`, a session on the cluster."""
+    asked = {"name": "cluster test", "master": spark_cluster_url, "conf": ON_CLUSTER}
+
+    def run(script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        environment = {"SPARK_SUBMIT_OPTS": quick_spark(), "SESSION": json.dumps(asked)} | environment
+        return run_python(SESSION + script, *arguments, **environment)
 
     return run

@@ -23,13 +23,13 @@ from batchline.spark import ack
 from batchline.spark.acking import AckTask, _combined
 
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
     from batchline.stores import Store
+    from tests.spark.conftest import RunPython
 
 
 @pytest.fixture
@@ -157,9 +157,7 @@ def test_wrong_input_is_answered_before_anything_runs(spark: SparkSession, store
         ack(spark.readStream.format("rate").load().selectExpr("cast(value AS string) AS item"), store)
 
 
-def test_executors_of_a_cluster_ack_on_one_database(
-    spark_cluster_url: str, postgresql_database: str, run_python: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
+def test_executors_of_a_cluster_ack_on_one_database(postgresql_database: str, run_on_cluster: RunPython) -> None:
     with open_store(postgresql_database) as store:
         tracker = Tracker(store)
         for fanout in ("a", "b"):
@@ -167,22 +165,16 @@ def test_executors_of_a_cluster_ack_on_one_database(
             tracker.add(fanout, 10_000)
             tracker.seal(fanout)
         script = """
-import sys
 from batchline import Tracker, open_store
-from batchline.spark import ack, session
-store, master = sys.argv[1:]
+from batchline.spark import ack
+store = sys.argv[1]
 with open_store(store) as opened:
     tracker = Tracker(opened)
     items = [item for fanout in "ab" for item in tracker.pending_items(fanout, limit=10_000)]
-conf = {
-    "spark.pyspark.python": sys.executable, "spark.driver.host": "127.0.0.1", "spark.driver.memory": "512m",
-    "spark.executor.memory": "512m", "spark.executor.cores": 1, "spark.sql.shuffle.partitions": 4,
-}
-spark = session(master=master, conf=conf)
 rows = spark.createDataFrame([(item,) for item in items], "item string").repartition(4)
 outcome = ack(rows, store)
 assert outcome.changed == 20_000 and set(outcome.completed) == {"a", "b"} and not outcome.errors, outcome
 """
-        run = run_python(script, postgresql_database, spark_cluster_url)
+        run = run_on_cluster(script, postgresql_database)
         assert run.returncode == 0, run.stderr
         assert [tracker.status(fanout).state for fanout in ("a", "b")] == ["complete", "complete"]

@@ -18,22 +18,17 @@ from tests.spark.streams import RULES, arriving, by_library, cuts_of, land, stre
 from tests.test_servers import watched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.spark.conftest import RunPython
 
 #: Each of the two tasks waits until the other has begun too, so they cannot run one after the other in one worker.
 ON_BOTH = """
-import json, os, sys, threading
+import threading
 from pathlib import Path
 from pyspark.sql.functions import col, udf
-from batchline.spark.session import session
 
-master, meeting = sys.argv[1], Path(sys.argv[2])
-conf = {
-    "spark.pyspark.python": sys.executable, "spark.driver.host": "127.0.0.1", "spark.driver.memory": "512m",
-    "spark.executor.memory": "512m", "spark.executor.cores": 1,
-}
-spark = session("cluster test", master, conf)
+meeting = Path(sys.argv[1])
 
 def meet(number):
     (meeting / f"task-{number}").touch()
@@ -49,12 +44,10 @@ print(json.dumps([json.loads(row["where"]) for row in rows]))
 """
 
 
-def test_a_job_with_a_python_function_runs_on_both_workers(
-    spark_cluster_url: str, run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
-) -> None:
+def test_a_job_with_a_python_function_runs_on_both_workers(run_on_cluster: RunPython, tmp_path: Path) -> None:
     meeting = tmp_path / "meeting"
     meeting.mkdir()
-    ended = run_python(ON_BOTH, spark_cluster_url, str(meeting))
+    ended = run_on_cluster(ON_BOTH, str(meeting))
     assert (ended.stderr, ended.returncode) == ("", 0)
     pids, daemons, directories = zip(*json.loads(ended.stdout), strict=True)
     assert len(set(pids)) == len(set(daemons)) == 2
@@ -63,18 +56,12 @@ def test_a_job_with_a_python_function_runs_on_both_workers(
 
 
 STAGES = """
-import sys
 from pathlib import Path
-from batchline.spark import assign_batches, session
+from batchline.spark import assign_batches
 from tests.spark.stream_program import by_follow
 from tests.spark.streams import RULES, end_of, stream
 
-master, directory = sys.argv[1], Path(sys.argv[2])
-conf = {
-    "spark.pyspark.python": sys.executable, "spark.driver.host": "127.0.0.1", "spark.driver.memory": "512m",
-    "spark.executor.memory": "512m", "spark.executor.cores": 1, "spark.sql.shuffle.partitions": 4,
-}
-spark = session("cluster test", master, conf)
+directory = Path(sys.argv[1])
 df = spark.read.parquet(str(directory / "in"))
 batched = assign_batches(df, RULES[1], size="size", order=["number"], until=end_of(stream(1, 1500, 40)))
 batched.write.parquet(str(directory / "batched"))
@@ -83,14 +70,14 @@ by_follow(spark, directory, RULES[1])
 
 
 def test_a_batch_job_and_a_stream_on_the_cluster_say_what_the_library_says(
-    spark_cluster_url: str, run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+    run_on_cluster: RunPython, tmp_path: Path
 ) -> None:
     messages = stream(1, 1500, 40)
     land(arriving(messages, 7, SKEW_US), cuts_of(8, len(messages), 3), tmp_path / "in")
     (tmp_path / "signs").mkdir()
     # Executors, which are not we, write results and state.
     tmp_path.chmod(0o777)
-    ended = run_python(STAGES, spark_cluster_url, str(tmp_path), PYTHONPATH=str(REPOSITORY))
+    ended = run_on_cluster(STAGES, str(tmp_path), PYTHONPATH=str(REPOSITORY))
     assert (ended.stderr, ended.returncode) == ("", 0)
     expected = by_library(RULES[1], messages)
     for results in ("batched", "out"):

@@ -25,13 +25,12 @@ from tests.servers.topics import new_topic, put_records, records_of
 from tests.spark.streams import by_library, end_of, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
-    from subprocess import CompletedProcess
 
     from pyspark.sql import DataFrame, SparkSession
 
     from tests.servers.own import OwnServer
+    from tests.spark.conftest import RunPython
 
 FULL = os.environ.get("BATCHLINE_TEST_PROFILE") == "full"
 RULES = BatchRules(timedelta(milliseconds=50), timedelta(seconds=2), timedelta(milliseconds=100))
@@ -248,7 +247,7 @@ except MissingExtra as error:
 
 
 @pytest.mark.skipif(not FULL, reason="starts a Java of its own")
-def test_a_session_without_the_connector_is_told_what_to_add(run_python: Callable[..., CompletedProcess[str]]) -> None:
+def test_a_session_without_the_connector_is_told_what_to_add(run_python: RunPython) -> None:
     said = run_python(WITHOUT_CONNECTOR)
     assert "this Spark session has no connector for Kafka: start it with" in said.stdout, said.stderr
     assert f'"spark.jars.packages": "{kafka_packages()}"' in said.stdout

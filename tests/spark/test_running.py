@@ -27,6 +27,7 @@ from batchline.sinks.files import write_table
 from batchline.sources.sample import Fleet, sample_fleet
 from batchline.spark.landing import fitted
 from batchline.spark.running import run_batch
+from tests.spark.conftest import ON_CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -271,15 +272,9 @@ def test_a_directory_without_files_has_no_columns_to_follow(quiet: SparkSession,
 
 def test_on_a_cluster_it_is_the_same(spark_cluster_url: str, tmp_path: Path) -> None:
     expected = locally(landed(tmp_path / "in"), tmp_path / "local", BatchRules())
-    settings = {
-        "spark.pyspark.python": sys.executable,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "512m",
-        "spark.executor.memory": "512m",
-    }
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "spark-defaults.conf").write_text(
-        "".join(f"{key} {value}\n" for key, value in settings.items())
+        "".join(f"{key} {value}\n" for key, value in ON_CLUSTER.items())
     )
     words = ["batch", str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--master", spark_cluster_url, "--json"]
     environment = os.environ | {"SPARK_CONF_DIR": str(tmp_path / "conf")}

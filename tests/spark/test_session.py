@@ -13,20 +13,19 @@ import pytest
 from batchline.errors import MissingExtra
 from batchline.spark.java import java_home
 from batchline.spark.session import _environment, _java_options, _python_for, session
+from tests.servers.quick_java import quick_spark
 
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    Run = Callable[..., subprocess.CompletedProcess[str]]
+    from tests.spark.conftest import RunPython
 
-START = """
+START = f"""
 import json, os, sys
 from batchline.spark.session import session
-small = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+small = {{"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": {quick_spark()!r}}}
 """
 QUIET = f"""{START}
 from pyspark.sql.functions import udf
@@ -41,7 +40,7 @@ query.awaitTermination()
 
 
 @pytest.mark.parametrize("java", ["of the machine", "of the package"])
-def test_a_job_in_good_order_says_nothing_and_leaves_nothing(java: str, run_python: Run, tmp_path: Path) -> None:
+def test_a_job_in_good_order_says_nothing_and_leaves_nothing(java: str, run_python: RunPython, tmp_path: Path) -> None:
     own = tmp_path / "tmp"
     own.mkdir()
     home = java_home(os.environ if java == "of the machine" else {"PATH": "", "XDG_CACHE_HOME": str(tmp_path / "c")})
@@ -59,7 +58,7 @@ session(master="local[1]", conf=small).range(1).select(udf(fail, "long")("id")).
 """
 
 
-def test_an_error_is_seen_in_the_log_and_raised(run_python: Run) -> None:
+def test_an_error_is_seen_in_the_log_and_raised(run_python: RunPython) -> None:
     ended = run_python(FAILS)
     assert ended.returncode == 1
     assert "ERROR Executor: Exception in task" in ended.stderr
@@ -86,7 +85,7 @@ spark.driver.memory 700m
 """
 
 
-def test_the_callers_setting_wins_over_spark_defaults_and_that_over_ours(run_python: Run, tmp_path: Path) -> None:
+def test_the_callers_setting_wins_over_spark_defaults_and_that_over_ours(run_python: RunPython, tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text(DEFAULTS)
     ended = run_python(PRECEDENCE, SPARK_CONF_DIR=str(tmp_path))
     assert (ended.stderr, ended.returncode) == ("", 0)
@@ -138,7 +137,7 @@ def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         session()
 
 
-def test_pyspark_is_loaded_only_when_a_session_is_asked_for(run_python: Run) -> None:
+def test_pyspark_is_loaded_only_when_a_session_is_asked_for(run_python: RunPython) -> None:
     ended = run_python("import sys, batchline.cli, batchline.spark.session; print('pyspark' in sys.modules)")
     assert (ended.stdout, ended.stderr) == ("False\n", "")
 

@@ -21,8 +21,7 @@ from batchline.spark.timeline_sink import write_messages
 from batchline.spark.timeline_source import LeaseStreamReader, TimelineSource
 
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from batchline.core.message import LeasedMessage
     from batchline.stores import Store
+    from tests.spark.conftest import RunPython
 
 FORMAT = "batchline_timeline"
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
@@ -265,17 +265,10 @@ def fails_once(marks):
     return each
 """
 CLUSTER = f"""
-import sys
 from batchline import Timeline, open_store
-from batchline.spark import done, session
+from batchline.spark import done
 {FAILS_ONCE}
-master, directory, *stores = sys.argv[1:]
-conf = {{
-    "spark.pyspark.python": sys.executable, "spark.driver.host": "127.0.0.1", "spark.driver.memory": "512m",
-    "spark.executor.memory": "512m", "spark.executor.cores": 1, "spark.sql.shuffle.partitions": 4,
-    "spark.executorEnv.PYTHONPATH": ":".join(filter(None, sys.path)),
-}}
-spark = session(master=master, conf=conf)
+directory, *stores = sys.argv[1:]
 for number, store in enumerate(stores):
     marks = Path(directory) / str(number)
     marks.mkdir()
@@ -300,15 +293,10 @@ for number, store in enumerate(stores):
 
 
 def test_on_a_cluster_a_task_that_fails_is_repeated_with_the_same_messages(
-    spark_cluster_url: str,
-    postgresql_database: str,
-    run_python: Callable[..., subprocess.CompletedProcess[str]],
-    tmp_path: Path,
+    postgresql_database: str, run_on_cluster: RunPython, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o777)
-    run = run_python(
-        CLUSTER, spark_cluster_url, str(tmp_path), f"sqlite:///{tmp_path / 'on_cluster.db'}", postgresql_database
-    )
+    run = run_on_cluster(CLUSTER, str(tmp_path), f"sqlite:///{tmp_path / 'on_cluster.db'}", postgresql_database)
     assert run.returncode == 0, run.stderr
 
 
