@@ -275,11 +275,11 @@ def test_a_browser_sends_its_token_as_a_subprotocol_which_is_not_echoed(guarded:
 def test_a_socket_whose_token_is_revoked_or_expires_is_closed(guarded: tuple[Place, Tokens]) -> None:
     place, tokens = guarded
     revoked, kept = tokens.create(consumers=["c*"]), tokens.create(consumers=["c*"])
-    short = tokens.create(consumers=["c*"], expires=timedelta(milliseconds=700))
+    short = tokens.create(consumers=["c*"], expires=timedelta(seconds=1))
     with (
+        socket(place, "jobs", "consumer=c3", **bearer(short[1])) as third,
         socket(place, "jobs", "consumer=c1", **bearer(revoked[1])) as first,
         socket(place, "jobs", "consumer=c2", **bearer(kept[1])) as second,
-        socket(place, "jobs", "consumer=c3", **bearer(short[1])) as third,
     ):
         tokens.revoke(revoked[0].id)
         for opened in (first, third):

@@ -95,12 +95,17 @@ def test_what_fails_comes_again_and_what_is_for_later_later(place: Place, timeli
 def test_leases_are_extended_while_handlers_work(place: Place, timeline: Timeline, topic: str) -> None:
     put(timeline, topic, 1)
     attempts: list[int] = []
+    ends: set[int] = set()
+
+    def extended_twice() -> bool:
+        ends.update(message.lease.until_ms for message in timeline.my_leases("worker", topic=topic))
+        return len(ends) == 3
 
     async def handle(message: LeasedMessage) -> None:
         attempts.append(message.attempts)
-        await asyncio.sleep(0.7)
+        await until(extended_twice)
 
-    consumer = consumer_of(place, topic, handle, lease=timedelta(milliseconds=300))
+    consumer = consumer_of(place, topic, handle, lease=timedelta(seconds=1))
     run(consumer, lambda: until(lambda: timeline.count(topic).total == 0))
     assert attempts == [1]
     assert consumer.outcomes == {"done": 1}
