@@ -104,7 +104,7 @@ def test_what_was_lost_before_is_lost_whatever_became_of_the_answer(
 def test_an_answer_after_the_client_went_away_is_asked_for_again(
     server: Crooked, timeline: Timeline, topic: str
 ) -> None:
-    with Client(server.url, retry=QUICK, timeout=timedelta(milliseconds=300)) as client:
+    with Client(server.url, retry=QUICK, timeout=timedelta(seconds=1)) as client:
         client.topics()
         server.next("late")
         assert [one.outcome for one in client.create(topic, [b"x"] * 3, producer_group="g")] == ["created"] * 3
