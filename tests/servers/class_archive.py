@@ -53,12 +53,12 @@ def archive_kafka() -> None:
 
 def archive_spark() -> None:
     """Have Spark make batches, and keep what its Java leaves, which writes it down after Python has ended."""
-    with tempfile.TemporaryDirectory(prefix="batchline-archive-") as directory:
+    with tempfile.TemporaryDirectory(dir=SPARK_ARCHIVE.parent, prefix="archive-") as directory:
         written, fleet, out = (Path(directory) / name for name in ("spark.jsa", "fleet", "out"))
         options = shlex.join([*QUICK, f"-XX:ArchiveClassesAtExit={written}"])
         run("sample", "--devices", "5", "--minutes", "0.5", "--out", fleet)
         run("batch", fleet, "--out", out, "--master", "local[2]", SPARK_SUBMIT_OPTS=options)
-        shutil.move(written, SPARK_ARCHIVE)
+        written.replace(SPARK_ARCHIVE)
 
 
 def run(*words: object, **environment: str) -> None:

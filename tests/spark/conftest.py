@@ -1,6 +1,6 @@
 """One small Spark session for all tests that ask for it, in each worker of xdist that runs such a test.
 
-A JVM takes five seconds to start. `--dist worksteal` hands tests out in the order of their files, so those of Spark go
+A JVM takes seconds to start. `--dist worksteal` hands tests out in the order of their files, so those of Spark go
 to one worker, and the other starts a JVM of its own only if it has nothing else left to do: then it is worth it.
 (`--dist loadgroup` cannot keep them together: xdist 3.8 marks groups in a way that pytest 9.2 no longer reads.)
 """
