@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import tempfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -27,9 +30,14 @@ settings.load_profile(os.environ.get("BATCHLINE_TEST_PROFILE") or ("ci" if IN_CI
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin a run of servers; the workers of xdist take part in their controller's. Spark starts quickly in all."""
+    """Begin a run of servers; the workers of xdist take part in their controller's.
+
+    Spark starts quickly in all of them, and what a killed one leaves is removed with the rest.
+    """
     if not hasattr(config, "workerinput"):
-        os.environ["SPARK_SUBMIT_OPTS"] = quick_spark()
+        left = tempfile.mkdtemp(prefix="batchline-spark-")
+        config.add_cleanup(lambda: shutil.rmtree(left, ignore_errors=True))
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{quick_spark()} {shlex.quote(f'-Djava.io.tmpdir={left}')}"
         begin()
 
 
