@@ -10,6 +10,7 @@ import pytest
 
 from batchline import LeasedMessage, NewMessage, Timeline, open_store
 from batchline.errors import Degraded, InvalidInput, StoreUnavailable, TopicDeleted
+from batchline.runtime.clock import now_us
 from batchline.runtime.virtual_time import run_virtually, virtual_seconds, virtual_wall_us
 from batchline.service.pump import Pump, Pumps
 from batchline.service.waiting import LOOK_S, Line, Waiter, Wanted, rest_s
@@ -22,14 +23,17 @@ class Counted(Timeline):
 
     looks = leases = 0
     away: Exception | None = None
-    #: Called when messages were leased, before who wanted them knows.
+    #: Called when it was looked what is due, and when messages were leased, before who wants them knows.
+    on_look: Callable[[], object] = staticmethod(lambda: None)
     on_lease: Callable[[], object] = staticmethod(lambda: None)
 
     def next_due(self, topic: str, consumer: str | None = None) -> int | None:
         self.looks += 1
         if self.away is not None:
             raise self.away
-        return super().next_due(topic, consumer)
+        found = super().next_due(topic, consumer)
+        self.on_look()
+        return found
 
     def lease(self, *arguments: Any, **options: Any) -> list[LeasedMessage]:
         self.leases += 1
@@ -39,8 +43,8 @@ class Counted(Timeline):
 
 
 class Scene:
-    def __init__(self) -> None:
-        self.timeline = Counted(open_store("memory://"), clock=virtual_wall_us)
+    def __init__(self, clock: Callable[[], int] = virtual_wall_us) -> None:
+        self.timeline = Counted(open_store("memory://"), clock=clock)
         self.timeline.create_topic("jobs", lease=timedelta(minutes=1))
         self.pump = Pump(self.timeline, "jobs", THREADS)
 
@@ -185,6 +189,21 @@ def test_who_has_waited_long_enough_gets_none_and_loses_none() -> None:
         assert await scene.lease("d") == ["m"]
 
     play(story)
+
+
+def test_nothing_is_leased_for_who_goes_while_it_is_looked_what_is_due() -> None:
+    async def story() -> None:
+        scene, loop = Scene(now_us), asyncio.get_running_loop()
+        scene.put("m")
+        gone = asyncio.ensure_future(scene.lease("gone"))
+        scene.timeline.on_look = lambda: loop.call_soon_threadsafe(gone.cancel)
+        await asyncio.wait([gone])
+        async with asyncio.timeout(20):
+            while not scene.pump.is_idle:
+                await asyncio.sleep(0.001)
+        assert (scene.timeline.looks, scene.timeline.leases) == (1, 0)
+
+    asyncio.run(story())  # in real threads: it is gone before they have answered
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), Degraded("off")])

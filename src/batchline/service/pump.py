@@ -123,9 +123,12 @@ class Pump:
     async def turn(self) -> float:
         """Lease for those who wait, until there is nothing more. Returns how many seconds it may rest."""
         tried = 0
-        while (waiter := self._line.first()) and tried < MOST_TRIED:
+        while self._line and tried < MOST_TRIED:
             if not self._flows and (rest := await self._until_due()) > 0:
                 return rest
+            # Who was first before that look may have gone.
+            if (waiter := self._line.first()) is None:
+                break
             self._flows = await self._serve(waiter)
             tried = 0 if self._flows else tried + 1
         return LOOK_S
