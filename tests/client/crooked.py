@@ -3,8 +3,8 @@
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Literal
+from contextlib import closing, contextmanager, suppress
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 __all__ = ["Crooked", "How", "crooked"]
@@ -23,13 +23,19 @@ class Crooked:
         self.plan: list[How] = []
         self.requests = 0
         self.url = ""
+        #: Those of connections; when the client is gone nobody else holds them, and they would vanish half-way.
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     def next(self, *how: How, times: int = 1) -> None:
         """How the next requests are treated; those after them as they should be."""
         self.plan, self.requests = list(how) * times, 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        with closing(writer), suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
                 asked = await _message(reader)
                 self.requests += 1
@@ -38,7 +44,6 @@ class Crooked:
                 await writer.drain()
                 if not answer.endswith(b"}") and b"204" not in answer[:20]:
                     break
-        writer.close()
 
     async def _answer(self, asked: bytes, reader: asyncio.StreamReader) -> bytes:
         how = self.plan.pop(0) if self.plan else "well"
@@ -54,10 +59,9 @@ class Crooked:
 
     async def _pass_on(self, asked: bytes) -> bytes:
         reader, writer = await asyncio.open_connection(self._host, self._port)
-        writer.write(asked)
-        answer = await _message(reader)
-        writer.close()
-        return answer
+        with closing(writer):
+            writer.write(asked)
+            return await _message(reader)
 
 
 async def _message(reader: asyncio.StreamReader) -> bytes:
@@ -81,6 +85,7 @@ def crooked(upstream: str) -> Iterator[Crooked]:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.sleep(0)  # what was closed closes
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()
