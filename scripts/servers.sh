@@ -154,10 +154,9 @@ mkdir -p build
 packages=$(missing_packages)
 # shellcheck disable=SC2086 # a list of words
 if [ -n "$packages" ] && have apt-get && become_root; then install_packages $packages; fi
+# Of what comes over the network the processor sees little: meanwhile it has other work.
+if ! spark_ready && [ -x "$python" ]; then archive_classes spark & fi
 if ! azurite_ready && have npm; then install_azurite; fi
 if ! kafka_ready && [ -x "$python" ]; then install_kafka; fi
-if ! spark_ready && [ -x "$python" ]; then
-    say "keeping Spark's classes ready for tests"
-    archive_classes spark
-fi
+wait
 all_there || report

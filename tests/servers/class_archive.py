@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from tests.servers.kinds import Kafka
 from tests.servers.launch import common_directory, hold_port
 from tests.servers.own import OwnServer
-from tests.servers.quick_java import QUICK, SPARK_ARCHIVE
+from tests.servers.quick_java import QUICK, SILENT, SPARK_ARCHIVE
 from tests.servers.topics import new_topic, put_records, records_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def archive_spark() -> None:
     """Have Spark make batches, and keep what its Java leaves, which writes it down after Python has ended."""
     with tempfile.TemporaryDirectory(dir=SPARK_ARCHIVE.parent, prefix="archive-") as directory:
         written, fleet, out = (Path(directory) / name for name in ("spark.jsa", "fleet", "out"))
-        options = shlex.join([*QUICK, f"-XX:ArchiveClassesAtExit={written}"])
+        options = shlex.join([*QUICK, *SILENT, f"-XX:ArchiveClassesAtExit={written}"])
         run("sample", "--devices", "5", "--minutes", "0.5", "--out", fleet)
         run("batch", fleet, "--out", out, "--master", "local[2]", SPARK_SUBMIT_OPTS=options)
         written.replace(SPARK_ARCHIVE)

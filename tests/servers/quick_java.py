@@ -10,10 +10,11 @@ from tests.servers.server import REPOSITORY
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["QUICK", "SPARK_ARCHIVE", "quick_java", "quick_spark"]
+__all__ = ["QUICK", "SILENT", "SPARK_ARCHIVE", "quick_java", "quick_spark"]
 
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-#: Java says that an archive is of another Java's, or of other jars; it goes on without, and tests read what it prints.
+#: Java says what it leaves out of an archive; later, that one is of another Java's or of other jars, and goes on
+#: without. Tests read what it prints.
 SILENT = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 SPARK_ARCHIVE = REPOSITORY / "build/spark.jsa"
 
