@@ -6,7 +6,6 @@ import resource
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -21,13 +20,13 @@ from batchline import BatchRules
 from batchline.columnar.assign import assign_batches
 from batchline.columnar.order import in_receive_order
 from batchline.core.moment import moment_of
-from batchline.runtime.clock import elapsed_seconds, now_us
+from batchline.runtime.clock import now_us
 from batchline.sources.files import files_of, read_measurements
 from tests.conftest import own_server_of
 from tests.servers.own import OwnServer
+from tests.waiting import wait_until
 
 PATIENCE_S = 60.0
-PAUSE_S = 0.02
 RULES = BatchRules(
     window=timedelta(minutes=10), max_delay=timedelta(minutes=10), leap_limit=timedelta(minutes=10), anchor="event"
 )
@@ -130,13 +129,6 @@ def stop(process: "subprocess.Popen[str]") -> dict[str, int]:
     assert process.returncode == 0
     summary: dict[str, int] = json.loads(said)
     return summary
-
-
-def wait_until(done: Callable[[], bool]) -> None:
-    pause, began = threading.Event(), elapsed_seconds()
-    while not done():
-        assert elapsed_seconds() - began < PATIENCE_S
-        pause.wait(PAUSE_S)
 
 
 def landed(into: Path) -> list[float]:

@@ -4,25 +4,16 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 
 from batchline import Timeline, Tracker, open_store
 from batchline.runtime.deliveries import Deliveries
 from batchline.runtime.publisher import Publisher, make_topics
 from tests.contract.parcels.posting import parcels_of
 from tests.stores.racing import MORE, PATIENCE_S
+from tests.waiting import wait_until
 
 LANES, PARCELS, WORKERS, KILLS = 12, 40 * MORE, 3, 5 * MORE
-
-
-def wait_until(wanted: Callable[[], bool]) -> None:
-    for _ in range(int(PATIENCE_S * 50)):
-        if wanted():
-            return
-        Event().wait(0.02)  # other processes do it: there is nothing else to wait for
-    raise AssertionError("it did not come to that")
 
 
 class Crew:

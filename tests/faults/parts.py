@@ -16,7 +16,6 @@ from tests.servers.server import REPOSITORY
 __all__ = ["Part", "java_below", "write_settings"]
 
 STOP_S: Final = 40.0
-SPARK: Final = {"SPARK_SUBMIT_OPTS": quick_spark(), "SPARK_DRIVER_MEMORY": "768m"}
 SETTINGS: Final = {"spark.sql.shuffle.partitions": 2, "spark.default.parallelism": 2}
 
 
@@ -89,7 +88,8 @@ def write_settings(path: Path) -> None:
 
 def _environment(home: Path) -> Mapping[str, str]:
     path = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])
-    return {**os.environ, **SPARK, "SPARK_CONF_DIR": str(home), "PYTHONPATH": path}
+    own = {"SPARK_DRIVER_MEMORY": "768m", "SPARK_CONF_DIR": str(home), "PYTHONPATH": path}
+    return {"SPARK_SUBMIT_OPTS": quick_spark(), **os.environ, **own}
 
 
 def java_below(pid: int) -> list[int]:

@@ -1,6 +1,6 @@
-"""Classes as Java keeps them ready, so that Kafka and Spark are there sooner: `python -m tests.servers.class_archive`.
+"""Classes as Java keeps them ready, so that it starts sooner: `python -m tests.servers.class_archive kafka` or `spark`.
 
-Run by scripts/servers.sh, once, with the name of whose; without an archive all is as with it, but slower.
+Run by scripts/servers.sh, once; without an archive all is as with it, but slower.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx2
@@ -13,6 +13,7 @@ from batchline.errors import Overloaded
 from batchline.service.under_way import UnderWay
 from tests.doubles import new_id
 from tests.service.serving import Place, placed
+from tests.waiting import wait_until
 
 PATIENCE_S = 20
 
@@ -31,14 +32,6 @@ def topic(timeline: Timeline) -> str:
 def lease(place: Place, topic: str, **form: Any) -> httpx2.Response:
     address = f"{place.url}/v1/topics/{topic}/messages/lease"
     return httpx2.post(address, json={"consumer": "c"} | form, timeout=PATIENCE_S)
-
-
-def until(wanted: Callable[[], bool]) -> None:
-    for _ in range(PATIENCE_S * 100):
-        if wanted():
-            return
-        threading.Event().wait(0.01)  # the server is in another thread: there is nothing else to wait for
-    raise AssertionError("it did not come")
 
 
 class Asking:
@@ -68,9 +61,9 @@ def test_a_request_waits_for_a_message_and_is_not_counted_as_under_way(
 ) -> None:
     # One may be under way: the second comes when the first waits.
     first = Asking(place, topic, wait="20s", consumer="c0")
-    until(lambda: waiting(place) == 1)
+    wait_until(lambda: waiting(place) == 1)
     second = Asking(place, topic, wait="20s", consumer="c1")
-    until(lambda: waiting(place) == 2)
+    wait_until(lambda: waiting(place) == 2)
     assert httpx2.get(f"{place.url}/v1/topics").status_code == 200
     refused = lease(place, topic, wait="1s")
     assert (refused.status_code, refused.json()["type"]) == (503, "/problems/Overloaded")
@@ -78,7 +71,7 @@ def test_a_request_waits_for_a_message_and_is_not_counted_as_under_way(
     form = {"messages": [{"id": "m0"}, {"id": "m1"}]}
     httpx2.post(f"{place.url}/v1/topics/{topic}/messages", json=form).raise_for_status()
     assert sorted(first.ids() + second.ids()) == ["m0", "m1"]
-    until(lambda: waiting(place) == 0)
+    wait_until(lambda: waiting(place) == 0)
     assert timeline.count(topic).processing == 2
 
 
@@ -104,8 +97,8 @@ def test_a_client_that_goes_while_it_waits_stops_waiting_and_nothing_is_leased_f
         head = f"POST /v1/topics/{topic}/messages/lease HTTP/1.1\r\nHost: {host}:{port}\r\n"
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         client.sendall(head.encode() + body)
-        until(lambda: waiting(place) == 1)
-    until(lambda: waiting(place) == 0)
+        wait_until(lambda: waiting(place) == 1)
+    wait_until(lambda: waiting(place) == 0)
     timeline.create(topic, [NewMessage(id="m")], producer_group="p")
     assert lease(place, topic, wait="5s").json()["messages"][0]["attempts"] == 1
 
@@ -116,7 +109,7 @@ def test_those_who_wait_are_let_go_when_the_service_ends() -> None:
             assert place.service is not None
             place.service.parts.timeline.create_topic("jobs")
             asking = Asking(place, "jobs", wait="30s")
-            until(lambda: waiting(place) == 1)
+            wait_until(lambda: waiting(place) == 1)
         assert asking.ids() == []
 
 

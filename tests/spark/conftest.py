@@ -87,7 +87,7 @@ def run_on_cluster(spark_cluster_url: str, run_python: RunPython) -> RunPython:
     asked = {"name": "cluster test", "master": spark_cluster_url, "conf": ON_CLUSTER}
 
     def run(script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        environment = {"SPARK_SUBMIT_OPTS": quick_spark(), "SESSION": json.dumps(asked)} | environment
-        return run_python(SESSION + script, *arguments, **environment)
+        quickly = {"SPARK_SUBMIT_OPTS": os.environ["SPARK_SUBMIT_OPTS"]}
+        return run_python(SESSION + script, *arguments, SESSION=json.dumps(asked), **quickly, **environment)
 
     return run

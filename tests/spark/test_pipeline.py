@@ -22,9 +22,10 @@ from batchline.sinks.files import write_table
 from batchline.sources.sample import Fleet, sample_fleet
 from batchline.spark.following import Stopped
 from tests.runtime.reports import documented, keys_of, reports_in
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -75,15 +76,6 @@ def accepted(pipeline: Pipeline) -> Counter[int]:
 def arrived(directory: Path) -> Counter[int]:
     found = (json.loads(file.read_text()) for file in sorted(directory.iterdir()) if not file.name.startswith("."))
     return Counter(one["sequence"] for parcel in found for one in parcel["measurements"])
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(600):
-        if is_so():
-            return
-        pause.wait(0.1)
-    pytest.fail("it was not so within a minute")
 
 
 def told(pipeline: Pipeline) -> int:
@@ -143,7 +135,7 @@ def test_a_stream_goes_on_where_it_was(spark: SparkSession, pipeline: Pipeline, 
     assert rest.is_finished
     with open_store(publication.store) as store, Working(partial(worker_of, stream, store)):
         tracker = Tracker(store)
-        wait_until(lambda: not any(one.pending for one in tracker.list(limit=10_000).fanouts))
+        wait_until(lambda: not any(one.pending for one in tracker.list(limit=10_000).fanouts), pause_s=0.1)
         assert {one.state for one in tracker.list(limit=10_000).fanouts} == {"complete"}
         assert told(stream) == len(tracker.list(limit=10_000).fanouts)
     assert arrived(tmp_path / "arrived") == accepted(stream)

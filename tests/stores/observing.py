@@ -1,15 +1,14 @@
 """Our own look at a database server: connections beside the store's, and who waits for whom."""
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any, Final
 
 from tests.servers.database import connect_mariadb
+from tests.waiting import wait_until
 
-__all__ = ["Beside", "beside", "wait_until"]
+__all__ = ["Beside", "beside"]
 
-PATIENCE_S: Final = 60.0
 #: InnoDB shows who waits as it was when somebody last asked, unless that is 0.1 s ago.
 INNODB_S: Final = 0.12
 
@@ -85,13 +84,3 @@ def beside(url: str) -> Iterator[Beside]:
         with closing(connect_mariadb(url)) as other:
             other.autocommit(True)
             yield Beside(url, other)
-
-
-def wait_until(what: Callable[[], object], pause_s: float = 0.01) -> None:
-    """Ask again and again, a bounded number of times, until it is so."""
-    pause = threading.Event()
-    for _ in range(int(PATIENCE_S / pause_s)):
-        if what():
-            return
-        pause.wait(pause_s)
-    raise AssertionError(f"it did not come to that in {PATIENCE_S:.0f} s")

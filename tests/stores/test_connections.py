@@ -17,8 +17,9 @@ from batchline.errors import StoreError, StoreUnavailable, UnknownFanout
 from batchline.runtime.tracker import Tracker
 from batchline.stores.opening import open_store
 from batchline.stores.store import Store
-from tests.stores.observing import Beside, beside, wait_until
+from tests.stores.observing import Beside, beside
 from tests.stores.racing import PATIENCE_S
+from tests.waiting import wait_until
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ from batchline.stores.address import read_address
 from batchline.stores.migrations import read_migrations, statements_of
 from batchline.stores.opening import find_store, open_store
 from batchline.stores.postgres.store import MIGRATING
-from tests.stores.observing import beside, wait_until
+from tests.stores.observing import beside
 from tests.stores.racing import PATIENCE_S, Gate, select, write
+from tests.waiting import wait_until
 
 ROOMS = ("sqlite", "postgres", "mysql")
 NAMES = [migration.name for migration in read_migrations("postgres")]

@@ -16,8 +16,8 @@ from batchline.stores.opening import open_store
 from batchline.stores.sqlite import store as sqlite_store
 from batchline.stores.sqlite.store import SqliteDriver, SqliteStore
 from tests.stores.killable import add_for_ever_uncommitted, finish_with_threads
-from tests.stores.observing import wait_until
 from tests.stores.racing import MORE, PATIENCE_S, recount, select
+from tests.waiting import wait_until
 
 T = TypeVar("T")
 PROCESSES, THREADS, ADDS = 3, 3, 100 * MORE

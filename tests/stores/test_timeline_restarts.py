@@ -25,8 +25,9 @@ from tests.servers.own import OwnServer
 from tests.stores.cutting_proxy import CuttingProxy
 from tests.stores.history import check_counts, check_left, what_is_left
 from tests.stores.killable import hold_leases
-from tests.stores.observing import beside, wait_until
+from tests.stores.observing import beside
 from tests.stores.racing import MORE, PATIENCE_S
+from tests.waiting import wait_until
 
 T = TypeVar("T")
 TOPIC, OURS = "parcels", "ours"
