@@ -9,6 +9,7 @@ from typing import Any
 
 from batchline import LeasedMessage, NewMessage, Prune, Timeline, open_store
 from batchline.core.message import LATEST_MS
+from batchline.core.spot import DONE
 from batchline.runtime.clock import now_us
 from tests.benchmarks.timeline_peers import PEERS, Queue, missing, peer, settle
 from tests.benchmarks.timeline_preload import preload_ours
@@ -92,7 +93,7 @@ class Ours:
 
     def ended(self) -> int:
         """How many spots there are to be pruned."""
-        return len(self._store.transact(lambda rows: rows.hold_ended(self.topic.number, LATEST_MS, 10_000_000)))
+        return len(self._store.transact(lambda rows: rows.hold_ended(self.topic.number, DONE, LATEST_MS, 10_000_000)))
 
     def count(self) -> int:
         """Count all messages."""

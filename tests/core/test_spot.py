@@ -1,10 +1,12 @@
 """Spots: messages of one bundle in the same state."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchline.core.spot import ENDED, SEGMENTS, Spot, mask_of, segment_of, segments_of
+from batchline.core.spot import CANCELLED, DONE, SEGMENTS, Spot, mask_of, segment_of, segments_of
 
 NOW = 1_000
 SPOT = Spot(7, 8, 1, 3, 900, -5, 0b1011, 100, 120, 4, 2, None)
@@ -48,16 +50,18 @@ def test_a_spot_is_available_or_leased_or_waits(at_ms: int, consumer: str | None
     assert not spot.is_available(NOW) or not spot.is_leased(NOW)
 
 
-def test_what_has_ended_is_neither() -> None:
-    ended = SPOT._replace(consumer="w", at_ms=NOW + 9).ended(NOW)
-    assert (ended.bits, ended.segment, ended.at_ms, ended.consumer) == (0, ENDED, NOW, None)
+@pytest.mark.parametrize(("end", "segment"), [(Spot.done, DONE), (Spot.cancelled, CANCELLED)])
+def test_what_has_ended_is_neither_and_keeps_its_bits(end: Callable[[Spot, int], Spot], segment: int) -> None:
+    ended = end(SPOT._replace(consumer="w", session=7, at_ms=NOW + 9), NOW)
+    assert ended == SPOT._replace(segment=segment, at_ms=NOW)
+    assert not ended.is_on_line
     for now_ms in (NOW - 1, NOW, NOW + 1):
         assert not ended.is_available(now_ms)
         assert not ended.is_leased(now_ms)
 
 
 def test_a_lease_is_held_by_its_version_and_consumer_until_its_end() -> None:
-    leased = SPOT.leased("w", NOW + 10)
+    leased = SPOT.leased("w", 7, NOW + 10)
     assert leased.is_held(5, "w", NOW + 9)
     assert not leased.is_held(5, "w", NOW + 10)
     assert not leased.is_held(4, "w", NOW)
@@ -66,7 +70,7 @@ def test_a_lease_is_held_by_its_version_and_consumer_until_its_end() -> None:
 
 
 def test_every_change_makes_a_new_version() -> None:
-    leased = SPOT.leased("w", NOW + 10)
+    leased = SPOT.leased("w", 7, NOW + 10)
     assert (leased.version, leased.attempts, leased.consumer, leased.at_ms) == (5, 3, "w", NOW + 10)
     extended = leased.extended(NOW + 20)
     assert (extended.version, extended.attempts, extended.consumer, extended.at_ms) == (6, 3, "w", NOW + 20)

@@ -16,7 +16,7 @@ from batchline.core.bundle import unpack_bundle
 from batchline.core.future_load import SLICE_MS
 from batchline.core.item_group import ALL_BITS, indexes_of
 from batchline.core.message import Lease, bucket_of, made_id
-from batchline.core.spot import ENDED, Spot
+from batchline.core.spot import Spot
 from batchline.runtime.timeline import Timeline
 from batchline.stores.memory import MemoryStore
 from batchline.stores.store import Store
@@ -89,7 +89,7 @@ class Left:
     def alive(self) -> Iterator[tuple[Life, Spot]]:
         """The messages on the line, each with its spot."""
         for spot in self.spots:
-            if spot.segment != ENDED:
+            if spot.is_on_line:
                 for place in indexes_of(spot.bits):
                     yield (spot.bundle, place), spot
 
@@ -308,7 +308,7 @@ def check_left(left: Left) -> None:
     alive = dict(left.alive())
     standing = {spot.bundle for spot in left.spots}
     assert standing == left.bundles.keys(), "bundles and spots"
-    assert not [spot for spot in left.spots if spot.segment == ENDED], "not pruned"
+    assert not [spot for spot in left.spots if not spot.is_on_line], "not pruned"
     for (topic, id), life in left.places.items():
         assert life[0] in left.bundles, f"the id {id!r} leads nowhere"
         assert left.id_of(life) == id, f"the id {id!r} leads to another message"

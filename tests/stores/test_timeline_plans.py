@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from batchline.core.spot import SEGMENTS, Spot
+from batchline.core.spot import DONE, SEGMENTS, Spot
 from batchline.runtime.timeline import Timeline
 from batchline.stores.mysql.store import MysqlStore
 from batchline.stores.opening import open_store
@@ -51,7 +51,7 @@ ASKED: Final[dict[str, Asking]] = {
     "hold_bundles": lambda rows: rows.hold_bundles(BUNDLES),
     "owners_of": lambda rows: rows.owners_of(BUNDLES),
     "message_ids": lambda rows: rows.message_ids(1, [f"id-{bundle}" for bundle in BUNDLES]),
-    "hold_ended": lambda rows: rows.hold_ended(1, NOW_MS, 500),
+    "hold_ended": lambda rows: rows.hold_ended(1, DONE, NOW_MS, 500),
     "hold_exhausted": lambda rows: rows.hold_exhausted(1, 3, NOW_MS, 500),
     "leased_spots": lambda rows: rows.leased_spots(1, "consumer-7", NOW_MS),
 }

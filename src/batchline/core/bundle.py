@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from batchline.core.item_group import indexes_of
-from batchline.core.message import BUNDLE_SIZE, CheckedMessages, bucket_of, made_ids
+from batchline.core.message import BUNDLE_SIZE, CheckedMessages, bucket_of, made_id, made_ids
 from batchline.core.spot import SEGMENTS, Spot, mask_of
 from batchline.core.topic import Topic
 
@@ -18,13 +18,13 @@ LARGEST_BUNDLE: Final = 64 * 1024
 
 @dataclass(slots=True)
 class Bundle:
-    """Messages that were created together."""
+    """Messages that were created together, in the order of their creation."""
 
     number: int
     topic: int
     producer_group: int
     created_ms: int = field(compare=False)  # a repeated call comes later
-    #: The ids that were chosen; None if they were made.
+    #: The ids; None if all of them were made.
     ids: tuple[str, ...] | None
     bodies: tuple[bytes, ...]
     #: The name of the producer group, of bundles that were read.
@@ -105,30 +105,34 @@ def draft_bundles(
     now_ms: int,
     numbers: Iterator[int],
 ) -> list[Draft]:
-    """Bundle the messages wanted: neighbours in their buckets together, those whose ids are made as they come."""
-    ids, buckets = messages.ids, topic.buckets
-    bucket = {index: bucket_of(ids[index], buckets) for index in wanted if ids[index]}
-    made = [index for index in wanted if not ids[index]] if bucket else wanted
-
-    def bundle_of(part: Sequence[int], chosen: tuple[str, ...] | None) -> Bundle:
-        bodies = tuple(map(messages.bodies.__getitem__, part))
-        return Bundle(next(numbers), topic.number, producer_group, now_ms, chosen, bodies)
-
+    """Bundle the messages wanted in their order, so that bundle and place tell the order of creation."""
     drafts = []
-    for part in _parts(sorted(bucket, key=bucket.__getitem__), messages.bodies):
-        bundle = bundle_of(part, tuple(map(ids.__getitem__, part)))
-        drafts.append(Draft(bundle, part, _stands(part, messages, [bucket[index] for index in part], buckets)))
-    for part in _parts(made, messages.bodies):
-        bundle = bundle_of(part, None)
-        shared = bucket_of(bundle.id_of(0), buckets)
-        drafts.append(Draft(bundle, part, _stands(part, messages, [shared] * len(part), buckets)))
+    for part in _parts(wanted, messages.bodies):
+        number = next(numbers)
+        ids = _ids_of(number, [messages.ids[index] for index in part])
+        bodies = tuple(map(messages.bodies.__getitem__, part))
+        bundle = Bundle(number, topic.number, producer_group, now_ms, ids, bodies)
+        drafts.append(Draft(bundle, part, _stands(part, messages, _buckets_of(bundle, topic.buckets), topic.buckets)))
     return drafts
+
+
+def _ids_of(number: int, given: Sequence[str]) -> tuple[str, ...] | None:
+    """Complete the given ids of a bundle with made ones; None if all are to be made."""
+    if not any(given):
+        return None
+    return tuple(id or made_id(number, place) for place, id in enumerate(given))
+
+
+def _buckets_of(bundle: Bundle, buckets: int) -> list[int]:
+    if bundle.ids is None:  # all in one, by the part of their ids that they share
+        return [bucket_of(bundle.id_of(0), buckets)] * len(bundle.bodies)
+    return [bucket_of(id, buckets) for id in bundle.ids]
 
 
 def _stands(
     part: Sequence[int], messages: CheckedMessages, inside: Sequence[int], buckets: int
 ) -> dict[tuple[int, int, int], Stand]:
-    """Where messages stand, given their buckets, which come in order."""
+    """Group messages, given their buckets, by segment, due time and priority."""
     moments, turns = messages.at_ms, messages.turns
     places: dict[tuple[int, int, int], list[int]] = {}
     for place, (index, bucket) in enumerate(zip(part, inside, strict=True)):
@@ -137,7 +141,11 @@ def _stands(
             places[key].append(place)
         else:
             places[key] = [place]
-    return {key: Stand(mask_of(found), inside[found[0]], inside[found[-1]]) for key, found in places.items()}
+    stands = {}
+    for key, found in places.items():
+        theirs = [inside[place] for place in found]
+        stands[key] = Stand(mask_of(found), min(theirs), max(theirs))
+    return stands
 
 
 def _parts(indexes: Sequence[int], bodies: Sequence[bytes]) -> Iterator[Sequence[int]]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from batchline.core.message import Outcome
 from batchline.errors import StoreUnavailable
 from batchline.runtime.timeline import Timeline
+from batchline.stores.creating import NumbersTaken
 from batchline.stores.delivering import Delivery, Settled, settle_deliveries
 from batchline.stores.fresh_numbers import fresh_number
-from batchline.stores.owning import NumbersTaken
 from batchline.stores.rows import Rows
 from batchline.stores.store import Store
 from batchline.stores.topics import known_topic

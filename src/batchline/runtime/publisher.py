@@ -11,8 +11,8 @@ from batchline.core.topic import dead_letters_of
 from batchline.errors import InvalidMessage, InvalidTable, StoreUnavailable, UnknownTopic
 from batchline.runtime.clock import now_us
 from batchline.runtime.timeline import Timeline
+from batchline.stores.creating import NumbersTaken
 from batchline.stores.fresh_numbers import fresh_number
-from batchline.stores.owning import NumbersTaken
 from batchline.stores.posting import Posting, post_parcels
 from batchline.stores.rows import Rows
 from batchline.stores.store import Store

@@ -19,8 +19,8 @@ from batchline.errors import InvalidInput, InvalidMessage, StoreUnavailable
 from batchline.runtime import deliveries, publisher
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
+from batchline.stores.creating import Creation, NumbersTaken
 from batchline.stores.fresh_numbers import fresh_number
-from batchline.stores.owning import Creation, NumbersTaken
 from batchline.stores.resending import Parcels, resend_messages, resend_parcels
 from batchline.stores.rows import Rows
 from batchline.stores.store import Store

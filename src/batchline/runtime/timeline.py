@@ -1,6 +1,7 @@
 """Stage 4: each message at its moment, under one lease, its owner in control until then."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
@@ -45,6 +46,7 @@ from batchline.errors import CallTaken, Degraded, InvalidInput, StoreUnavailable
 from batchline.runtime.clock import now_us
 from batchline.stores.attending import attend_broker, attend_consumer
 from batchline.stores.counting import count_messages, future_load
+from batchline.stores.creating import Creation, NumbersTaken, create_messages
 from batchline.stores.fresh_numbers import fresh_number
 from batchline.stores.leasing import (
     Leasing,
@@ -56,10 +58,7 @@ from batchline.stores.leasing import (
 )
 from batchline.stores.looking import held_messages, next_due_ms, upcoming_messages
 from batchline.stores.owning import (
-    Creation,
-    NumbersTaken,
     cancel_messages,
-    create_messages,
     known_message,
     move_messages,
     owned_messages,
@@ -174,25 +173,33 @@ class Timeline:
             check_call_number(call_number, len(cuts))
         outcomes: list[Outcome] = []
         for begin, end in cuts:
-            outcomes += self._create(Creation(topic, producer_group, checked.part(begin, end), moment_us), call_number)
+            part = Creation(topic, producer_group, checked.part(begin, end), moment_us)
+            outcomes += self._create_new(part) if call_number is None else self._create_numbered(part, call_number)
         return outcomes
 
-    def _create(self, creation: Creation, call_number: int | None) -> list[Outcome]:
+    def _create_new(self, creation: Creation) -> list[Outcome]:
         for _ in range(TRIES):
-            first = call_number or fresh_number(creation.now_ms, 2 * len(creation.messages.ids))
-
-            def create(rows: Rows, first: int = first) -> tuple[list[Outcome], int]:
-                topic, owner = live_topic(rows, creation.topic), self._owner(rows, creation.producer_group)
-                return create_messages(rows, topic, owner, creation, count(first)), owner
-
-            try:
-                outcomes, self._owners[creation.producer_group] = self._store.transact(create)
-            except NumbersTaken as error:
-                if call_number is not None:
-                    raise CallTaken(f"the call number {call_number} is taken by another call: take another") from error
-                continue
-            return outcomes
+            first = fresh_number(creation.now_ms, 2 * len(creation.messages.ids))
+            with suppress(NumbersTaken):
+                return self._create(creation, first, count())
         raise StoreUnavailable(f"no free numbers were found in {TRIES} tries")
+
+    def _create_numbered(self, creation: Creation, call_number: int) -> list[Outcome]:
+        try:
+            return self._create(creation, call_number, count(1))
+        except NumbersTaken as error:
+            raise CallTaken(f"the call number {call_number} is taken by another call: take another") from error
+
+    def _create(self, creation: Creation, first: int, attempts: Iterator[int]) -> list[Outcome]:
+        """Create messages; after attempt 0 they may have been created before."""
+
+        def create(rows: Rows) -> tuple[list[Outcome], int]:
+            topic, owner = live_topic(rows, creation.topic), self._owner(rows, creation.producer_group)
+            repeats = first if next(attempts) > 0 else None
+            return create_messages(rows, topic, owner, creation, count(first), repeats=repeats), owner
+
+        outcomes, self._owners[creation.producer_group] = self._store.transact(create)
+        return outcomes
 
     def move(self, topic: str, moments: Mapping[str, datetime | int], *, producer_group: str) -> list[Outcome]:
         """Let messages of yours stand at other moments, by id; not while somebody has leased them."""
@@ -206,7 +213,10 @@ class Timeline:
         return self._change_parts(list(checked.items()), move)
 
     def cancel(self, topic: str, ids: Iterable[str], *, producer_group: str) -> list[Outcome]:
-        """Take messages of yours off the line; not while somebody has leased them."""
+        """Cancel messages of yours, unless a lease on them is active. Their ids are free at once.
+
+        Repeating it is a success, until the record of the message is pruned.
+        """
         owner = self._check_owner(topic, producer_group)
         checked = [check_id(id) for id in check_many(ids, "ids")]
         self.check_clock()
@@ -321,7 +331,7 @@ class Timeline:
         at_ms = 0 if at is None else check_at("the moment of a release", at)
 
         def release(rows: Rows, when: When, part: Sequence[Lease]) -> list[Outcome]:
-            return release_leases(rows, part, at_ms, why, when.now_ms, when.numbers, again=when.again)
+            return release_leases(rows, part, at_ms, why, when.now_ms, when.numbers)
 
         return self._change_parts(wanted, release)
 

@@ -5,11 +5,11 @@ from functools import partial
 
 from batchline.core.bundle import Bundle
 from batchline.core.item_group import indexes_of
-from batchline.core.message import bucket_of
+from batchline.core.message import bucket_of, made_place
 from batchline.core.spot import Spot, mask_of, segment_of
 from batchline.core.topic import Topic
 from batchline.stores.line import LineChanges
-from batchline.stores.timeline_rows import TimelineRows
+from batchline.stores.timeline_rows import IdPlace, TimelineRows
 
 __all__ = ["bury", "bury_expired", "dead_letter_of"]
 
@@ -55,9 +55,8 @@ def bury(
         become = partial(Spot.buried, topic=dead.number, segment=segment, buckets=inside, now_ms=now_ms)
         line.change(spot, mask_of(places), become)
     if bundle.ids is not None:
-        ids = {bundle.ids[place]: place for place in buckets}
-        # On a topic that is a dead-letter topic itself, another message may have the id.
-        found = rows.message_ids(topic.number, list(ids))
-        rows.delete_message_ids(topic.number, [id for id, at in found.items() if at == (bundle.number, ids[id])])
+        chosen = ((bundle.ids[place], place) for place in buckets if made_place(bundle.ids[place]) is None)
+        ids = sorted(IdPlace(id, bundle.number, place) for id, place in chosen)
+        rows.delete_message_ids(topic.number, ids)
         # An id that is taken there stays with the message that has it; this one is leased, and not found by its id.
-        rows.insert_message_ids(dead.number, sorted((id, bundle.number, place) for id, place in ids.items()))
+        rows.insert_message_ids(dead.number, ids)

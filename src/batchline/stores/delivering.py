@@ -12,9 +12,9 @@ from batchline.core.consignment import Consignment
 from batchline.core.fanout import Ending
 from batchline.core.message import AnyLease, CheckedMessages, Outcome, as_lease, made_place
 from batchline.core.topic import Topic, dead_letters_of
+from batchline.stores.creating import Creation, create_messages
 from batchline.stores.lane_rows import LaneRow
 from batchline.stores.leasing import alive_places, done_leases, is_active
-from batchline.stores.owning import Creation, create_messages
 from batchline.stores.rows import Rows
 from batchline.stores.topics import known_topic
 from batchline.stores.tracking import finish_items, told

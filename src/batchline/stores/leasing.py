@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from batchline.core.bundle import Bundle, narrowed
@@ -18,12 +19,21 @@ from batchline.core.message import (
     bucket_of,
     moment_ms,
 )
-from batchline.core.spot import Spot, mask_of
+from batchline.core.spot import Spot, Together, mask_of
 from batchline.core.topic import Topic, span_ms
 from batchline.stores.burying import bury, dead_letter_of
 from batchline.stores.line import LineChanges
 from batchline.stores.owning import find_places, spot_with
-from batchline.stores.timeline_rows import BEFORE_ALL, Due, Key, TimelineRows, WholeSpot, stretch_of
+from batchline.stores.timeline_rows import (
+    BEFORE_ALL,
+    Due,
+    Key,
+    Stretch,
+    TimelineRows,
+    TriedSpot,
+    WholeSpot,
+    stretch_of,
+)
 
 __all__ = [
     "FIRST_SPOTS",
@@ -60,6 +70,8 @@ class Leasing:
     now_ms: int
     #: How many messages a spot has, more or less: what was seen last.
     spot_size: float = 1.0
+    #: The session of the consumer, if it has one.
+    session: int | None = None
     #: The dead-letter topic, if there is one that takes messages.
     dead_letter: Topic | None = None
     found: list[LeasedMessage] = field(default_factory=list)
@@ -73,16 +85,23 @@ class Leasing:
         """How many spots to ask for: if they are as large as those before, with a quarter more than are missing."""
         return min(self.missing, FIRST_SPOTS + int(1.25 * self.missing / self.spot_size))
 
-    def wanted(self, spot: Spot, bundle: Bundle) -> int:
-        """The messages of a spot that it may have: in its buckets, and no more than are missing."""
-        bits = spot.bits
-        if bundle.ids is not None and not covers(self.buckets, spot):
-            inside = (place for place in indexes_of(bits) if self._has(bundle.ids[place]))
-            bits = mask_of(inside)
+    def wanted(self, spots: Iterable[Spot], bundle: Bundle) -> int:
+        """Choose the messages of a bundle's spots that it may have: in its buckets, and no more than are missing."""
+        bits = 0
+        for spot in spots:
+            bits |= self.inside(spot, bundle)
         return mask_of(indexes_of(bits)[: self.missing]) if bits.bit_count() > self.missing else bits
 
-    def _has(self, id: str) -> bool:
-        return bucket_of(id, self.topic.buckets) in self.buckets
+    def inside(self, spot: Spot, bundle: Bundle) -> int:
+        """Choose the messages of a spot that are in its buckets."""
+        ids, buckets = bundle.ids, self.topic.buckets
+        if ids is None or covers(self.buckets, spot):
+            return spot.bits
+        return mask_of(place for place in indexes_of(spot.bits) if bucket_of(ids[place], buckets) in self.buckets)
+
+    def is_exhausted(self, spot: Spot) -> bool:
+        """Whether messages were leased as often as they may be, so that they are dead letters."""
+        return self.dead_letter is not None and self.topic.is_exhausted(spot.attempts)
 
 
 def covers(buckets: range, spot: Spot) -> bool:
@@ -101,9 +120,12 @@ def lease_messages(rows: TimelineRows, leasing: Leasing, numbers: Iterator[int])
     after, ask = BEFORE_ALL, leasing.ask()
     while leasing.missing and len(seen) < MOST_SPOTS:
         due = rows.due(stretch, after, ask)
+        is_end = len(due) < ask
         chosen = _enough(due, leasing.missing)
         if not chosen:
             break
+        if chosen[-1] is due[-1] and not is_end:
+            chosen += _rest_of_bundle(rows, stretch, chosen[-1])
         leasing.spot_size = sum(one.size for one in chosen) / len(chosen)
         held = rows.hold_due([one.key for one in chosen], leasing.now_ms)
         # One that was buried since it was read is due as well, on another topic; one that was leased for a moment and
@@ -111,7 +133,7 @@ def lease_messages(rows: TimelineRows, leasing: Leasing, numbers: Iterator[int])
         new = [spot for spot in held if spot.topic == leasing.topic.number and spot.key not in seen]
         _lease(rows, leasing, line, new)
         seen.update(spot.key for spot in new)
-        if len(chosen) == len(due) < ask:
+        if is_end and len(chosen) >= len(due):
             break
         after, ask = chosen[-1], leasing.ask()
     line.write(rows)
@@ -119,35 +141,59 @@ def lease_messages(rows: TimelineRows, leasing: Leasing, numbers: Iterator[int])
 
 
 def _enough(due: Sequence[Due], missing: int) -> list[Due]:
-    """As many of the oldest as hold what is missing."""
+    """Choose as many of the oldest as hold what is missing, with all of the last one's bundle that are due together."""
     chosen: list[Due] = []
     for one in due:
-        if missing <= 0:
+        if missing <= 0 and one.together != chosen[-1].together:
             break
         chosen.append(one)
         missing -= one.size
     return chosen
 
 
-def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, spots: Sequence[Spot]) -> None:
-    bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
-    for spot in sorted(spots, key=_order):
-        bundle = bundles[spot.bundle]
-        mask = leasing.wanted(spot, bundle)
-        if not mask:
-            continue
-        _take_or_bury(rows, leasing, line, spot, bundle, mask)
+def _rest_of_bundle(rows: TimelineRows, stretch: Stretch, last: Due) -> list[Due]:
+    """Read on as long as spots are due together with the last one: their messages come in order of creation."""
+    rest: list[Due] = []
+    while True:
+        due = rows.due(stretch, rest[-1] if rest else last, FIRST_SPOTS)
+        together = [one for one in due if one.together == last.together]
+        rest += together
+        if len(together) < FIRST_SPOTS:
+            return rest
 
 
-def _order(spot: Spot) -> tuple[int, int, int, int]:
-    return spot.at_ms, spot.turn, spot.bundle, spot.number
+def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, spots: Iterable[Spot]) -> None:
+    groups: dict[Together, list[Spot]] = {}
+    for spot in spots:
+        groups.setdefault(spot.together, []).append(spot)
+    bundles = rows.bundles_by_number({bundle for _, _, bundle in groups}) if groups else {}
+    for key in sorted(groups):
+        if leasing.missing:
+            _lease_bundle(rows, leasing, line, groups[key], bundles[key[2]])
+
+
+def _lease_bundle(
+    rows: TimelineRows, leasing: Leasing, line: LineChanges, spots: Sequence[Spot], bundle: Bundle
+) -> None:
+    """Lease messages of a bundle that are due together, in order of creation: by their places."""
+    exhausted = [spot for spot in spots if leasing.is_exhausted(spot)]
+    for spot in exhausted:
+        _take_or_bury(rows, leasing, line, spot, bundle, leasing.inside(spot, bundle))
+    fit = [spot for spot in spots if spot not in exhausted] if exhausted else spots
+    wanted, already = leasing.wanted(fit, bundle), len(leasing.found)
+    for spot in fit:
+        _take_or_bury(rows, leasing, line, spot, bundle, spot.bits & wanted)
+    if len(fit) > 1:
+        leasing.found[already:] = sorted(leasing.found[already:], key=attrgetter("place"))
 
 
 def _take_or_bury(
     rows: TimelineRows, leasing: Leasing, line: LineChanges, spot: Spot, bundle: Bundle, mask: int
 ) -> None:
+    if not mask:
+        return
     line.note_lost(spot, mask)
-    if leasing.dead_letter is not None and leasing.topic.is_exhausted(spot.attempts):
+    if leasing.dead_letter is not None and leasing.is_exhausted(spot):
         bury(rows, line, leasing.topic, leasing.dead_letter, spot, bundle, mask, leasing.now_ms)
     else:
         _take(leasing, line, spot, bundle, mask)
@@ -155,7 +201,7 @@ def _take_or_bury(
 
 def _take(leasing: Leasing, line: LineChanges, spot: Spot, bundle: Bundle, mask: int) -> None:
     def become(part: Spot) -> Spot:
-        leased = part.leased(leasing.consumer, leasing.until_ms)
+        leased = part.leased(leasing.consumer, leasing.session, leasing.until_ms)
         return leased if part.bits == spot.bits else narrowed(leased, bundle, leasing.topic.buckets)
 
     leased = line.change(spot, mask, become)
@@ -226,10 +272,8 @@ def release_leases(
     reason: str,
     now_ms: int,
     numbers: Iterator[int],
-    *,
-    again: bool = False,
 ) -> list[Outcome]:
-    """Give messages back, to be offered again at a moment not in the past. `again` if it may have been done before."""
+    """Give messages back, to be offered again at a moment not in the past. Releasing again succeeds."""
     topics = {name: rows.topic(name) for name in dict.fromkeys(lease.topic for lease in leases)}
     latest_ms = {name: now_ms + span_ms(topic.max_ahead) for name, topic in topics.items() if topic}
     far = {name: moment_ms(latest).isoformat() for name, latest in latest_ms.items() if at_ms > latest}
@@ -243,11 +287,11 @@ def release_leases(
 
     outcomes = held.each("released", release)
     line.write(rows)
-    for index, lease in (_lost(near, outcomes) if again else {}).items():
-        for tried in rows.attempts_of(lease.bundle):
-            ended = (tried.consumer, tried.ending, tried.ended_ms)
-            if tried.bits >> lease.place & 1 and ended == (lease.consumer, "released", now_ms):
-                outcomes[index] = Outcome(lease.id, "released")
+    lost = _lost(near, outcomes)
+    tried = rows.attempts_of({lease.bundle for lease in lost.values()}) if lost else []
+    for index, lease in lost.items():
+        if any(_has_released(one, lease) for one in tried):
+            outcomes[index] = Outcome(lease.id, "released")
     rest = iter(outcomes)
     return [
         Outcome(lease.id, "too_far", reason=f"the topic takes messages up to {far[lease.topic]}")
@@ -255,6 +299,12 @@ def release_leases(
         else next(rest)
         for lease in leases
     ]
+
+
+def _has_released(tried: TriedSpot, lease: Lease) -> bool:
+    """Whether an attempt is the one of a lease, and its consumer gave the message back."""
+    same = (tried.bundle, tried.version, tried.consumer) == (lease.bundle, lease.version, lease.consumer)
+    return same and tried.ending == "released" and tried.bits >> lease.place & 1 == 1
 
 
 def _lost(leases: Sequence[Lease], outcomes: Sequence[Outcome]) -> dict[int, Lease]:
@@ -276,7 +326,7 @@ def done_leases(rows: TimelineRows, given: Sequence[AnyLease], now_ms: int, numb
     line = LineChanges(numbers)
 
     def finish(spot: Spot, mask: int, _: Lease) -> None:
-        line.change(spot, mask, partial(Spot.ended, now_ms=now_ms))
+        line.change(spot, mask, partial(Spot.done, now_ms=now_ms))
 
     outcomes = held.each("done", finish)
     line.write(rows)
@@ -293,7 +343,8 @@ def alive_places(rows: TimelineRows, leases: Iterable[Lease]) -> dict[int, int]:
     """Of the bundles of leases, the places whose messages are still there, whoever has them now."""
     alive: dict[int, int] = {}
     for spot in rows.spots_of({lease.bundle for lease in leases}):
-        alive[spot.bundle] = alive.get(spot.bundle, 0) | spot.bits  # one that has ended has none
+        if spot.is_on_line:
+            alive[spot.bundle] = alive.get(spot.bundle, 0) | spot.bits
     return alive
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from batchline.core.future_load import slice_of
-from batchline.core.spot import ENDED, Spot
+from batchline.core.spot import Spot
 from batchline.stores.timeline_rows import Key, SpotChange, TimelineRows, TriedSpot
 
 __all__ = ["LineChanges"]
@@ -47,7 +47,9 @@ class LineChanges:
     def note_attempt(self, spot: Spot, mask: int, ended_ms: int, ending: str, reason: str) -> None:
         """Note that the lease on messages of a spot came to nothing."""
         consumer, number = spot.consumer or "", next(self._numbers)
-        self._tried.append(TriedSpot(spot.bundle, number, mask, spot.attempts, ended_ms, consumer, ending, reason))
+        self._tried.append(
+            TriedSpot(spot.bundle, number, mask, spot.version, spot.attempts, ended_ms, consumer, ending, reason)
+        )
 
     def note_lost(self, spot: Spot, mask: int) -> None:
         """Note that the lease on messages of a spot ran out, if there was one."""
@@ -70,7 +72,7 @@ class LineChanges:
 
     def _count(self, spot: Spot, difference: int) -> None:
         """Messages that nobody has leased, now or before, are counted by slice; the others are few."""
-        if spot.consumer is None and spot.segment != ENDED:
+        if spot.consumer is None and spot.is_on_line:
             counts = self._counts.setdefault(spot.topic, {})
             place = slice_of(spot.at_ms)
             counts[place] = counts.get(place, 0) + difference

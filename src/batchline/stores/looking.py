@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from batchline.core.bundle import Bundle
 from batchline.core.item_group import indexes_of
 from batchline.core.message import LeasedMessage, Upcoming, bucket_of
-from batchline.core.spot import Spot
+from batchline.core.spot import Spot, Together
 from batchline.core.topic import Topic
 from batchline.stores.leasing import FIRST_SPOTS, covers, leased_messages
 from batchline.stores.timeline_rows import BEFORE_ALL, Stretch, TimelineRows
@@ -25,17 +25,23 @@ def held_messages(rows: TimelineRows, topics: Iterable[Topic], consumer: str, no
 
 
 def upcoming_messages(rows: TimelineRows, stretch: Stretch, topic: Topic, limit: int) -> list[Upcoming]:
-    """The messages on a stretch of the line, the oldest first, with their versions; nothing is leased."""
-    found: list[Upcoming] = []
+    """List the messages on a stretch of the line, in the order in which they are leased; nothing is leased."""
+    found: list[tuple[Together, int, Upcoming]] = []
     for spots in _spots_along(rows, stretch, max(limit, FIRST_SPOTS)):
         bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
         for spot in spots:
+            if len(found) >= limit and spot.together != found[-1][0]:
+                break
             if spot.bundle in bundles:  # else it was removed a moment ago
-                ids = _ids_in(stretch.buckets, spot, bundles[spot.bundle], topic)
-                found += [Upcoming(id, spot.version, spot.at_ms) for id in ids]
-        if len(found) >= limit:
-            break
-    return found[:limit]
+                bundle = bundles[spot.bundle]
+                places = _places_in(stretch.buckets, spot, bundle, topic)
+                found += [
+                    (spot.together, place, Upcoming(bundle.id_of(place), spot.version, spot.at_ms)) for place in places
+                ]
+        else:
+            continue
+        break
+    return [upcoming for _, _, upcoming in sorted(found)[:limit]]
 
 
 def next_due_ms(rows: TimelineRows, stretch: Stretch, topic: Topic) -> int | None:
@@ -49,14 +55,14 @@ def next_due_ms(rows: TimelineRows, stretch: Stretch, topic: Topic) -> int | Non
             if covers(stretch.buckets, spot):
                 return spot.at_ms
             bundle = rows.bundles_by_number([spot.bundle]).get(spot.bundle)
-            if bundle is not None and _ids_in(stretch.buckets, spot, bundle, topic):
+            if bundle is not None and _places_in(stretch.buckets, spot, bundle, topic):
                 return spot.at_ms
     return None
 
 
-def _ids_in(buckets: range, spot: Spot, bundle: Bundle, topic: Topic) -> list[str]:
-    ids = (bundle.id_of(place) for place in indexes_of(spot.bits))
-    return [id for id in ids if bucket_of(id, topic.buckets) in buckets]
+def _places_in(buckets: range, spot: Spot, bundle: Bundle, topic: Topic) -> list[int]:
+    places = indexes_of(spot.bits)
+    return [place for place in places if bucket_of(bundle.id_of(place), topic.buckets) in buckets]
 
 
 def _spots_along(rows: TimelineRows, stretch: Stretch, ask: int) -> Iterator[list[Spot]]:

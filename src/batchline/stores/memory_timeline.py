@@ -6,11 +6,22 @@ from typing import Any
 
 from batchline.core.bundle import Bundle
 from batchline.core.future_load import Range, sum_counts
-from batchline.core.spot import ENDED, Spot
+from batchline.core.spot import Spot
 from batchline.core.topic import Topic
 from batchline.errors import StoreError
 from batchline.stores.memory_tables import MemoryTables
-from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, Due, Key, SpotChange, Stretch, TriedSpot, WholeSpot
+from batchline.stores.timeline_rows import (
+    BrokerRow,
+    ConsumerRow,
+    Due,
+    IdPlace,
+    Key,
+    Place,
+    SpotChange,
+    Stretch,
+    TriedSpot,
+    WholeSpot,
+)
 
 __all__ = ["MemoryTimelineRows"]
 
@@ -102,22 +113,23 @@ class MemoryTimelineRows:
         numbers = (one.number for one in bundles if one.producer_group == producer_group and one.number >= from_number)
         return sorted(numbers)[:limit]
 
-    def insert_message_ids(self, topic: int, places: Sequence[tuple[str, int, int]]) -> int:
-        """Ids with bundle and place; tells how many were new."""
+    def insert_message_ids(self, topic: int, places: Sequence[IdPlace]) -> int:
+        """Insert chosen ids; return how many were new."""
         new = [place for place in places if (topic, place[0]) not in self._tables.message_ids]
         for id, bundle, place in new:
             self._tables.message_ids[topic, id] = (bundle, place)
         return len(new)
 
-    def message_ids(self, topic: int, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    def message_ids(self, topic: int, ids: Sequence[str]) -> dict[str, Place]:
         """Bundle and place of chosen ids."""
         known = self._tables.message_ids
         return {id: known[topic, id] for id in ids if (topic, id) in known}
 
-    def delete_message_ids(self, topic: int, ids: Sequence[str]) -> None:
-        """Let ids be free again."""
-        for id in ids:
-            del self._tables.message_ids[topic, id]
+    def delete_message_ids(self, topic: int, places: Sequence[IdPlace]) -> None:
+        """Free chosen ids, each only if its message is the one at this place."""
+        for id, bundle, place in places:
+            if self._tables.message_ids.get((topic, id)) == (bundle, place):
+                del self._tables.message_ids[topic, id]
 
     def hold_bundles(self, numbers: Iterable[int]) -> set[int]:
         """These bundles."""
@@ -157,7 +169,7 @@ class MemoryTimelineRows:
         for one in whole:
             spot = self._tables.spots.get(one.bundle, {}).get(one.number)
             if spot is not None and spot.bits == one.bits and spot.is_held(one.version, one.consumer, now_ms):
-                self._put(spot.ended(now_ms))
+                self._put(spot.done(now_ms))
                 ended += 1
         return ended
 
@@ -175,7 +187,7 @@ class MemoryTimelineRows:
         return (
             spot
             for spot in self._spots()
-            if spot.topic == topic and spot.segment != ENDED and span.begin_ms <= spot.at_ms < span.end_ms
+            if spot.topic == topic and spot.is_on_line and span.begin_ms <= spot.at_ms < span.end_ms
         )
 
     def due(self, stretch: Stretch, after: Due, limit: int) -> list[Due]:
@@ -221,9 +233,10 @@ class MemoryTimelineRows:
         for one in attempts:
             self._tables.attempts[one.bundle] = (*self._tables.attempts.get(one.bundle, ()), one)
 
-    def attempts_of(self, bundle: int) -> list[TriedSpot]:
-        """Leases of messages of a bundle that came to nothing, the oldest first."""
-        return sorted(self._tables.attempts.get(bundle, ()), key=lambda one: one.number)
+    def attempts_of(self, bundles: Iterable[int]) -> list[TriedSpot]:
+        """Leases of messages of these bundles that came to nothing, the oldest first."""
+        found = [one for bundle in bundles for one in self._tables.attempts.get(bundle, ())]
+        return sorted(found, key=lambda one: one.number)
 
     # --- counts ---
 
@@ -257,14 +270,14 @@ class MemoryTimelineRows:
 
     # --- what is to be removed ---
 
-    def hold_ended(self, topic: int, before_ms: int, limit: int) -> list[Spot]:
-        """Spots that ended before a moment."""
-        ended = (spot for spot in self._spots() if (spot.topic, spot.segment) == (topic, ENDED))
+    def hold_ended(self, topic: int, segment: int, before_ms: int, limit: int) -> list[Spot]:
+        """Spots in a segment off the line that ended before a moment."""
+        ended = (spot for spot in self._spots() if (spot.topic, spot.segment) == (topic, segment))
         return sorted((spot for spot in ended if spot.at_ms < before_ms), key=lambda spot: spot.at_ms)[:limit]
 
     def hold_free(self, topic: int, now_ms: int, limit: int) -> list[Spot]:
         """Spots on the line without an active lease."""
-        mine = (spot for spot in self._spots() if spot.topic == topic and spot.segment != ENDED)
+        mine = (spot for spot in self._spots() if spot.topic == topic and spot.is_on_line)
         return [spot for spot in mine if not spot.is_leased(now_ms)][:limit]
 
     def has_spots(self, topic: int) -> bool:

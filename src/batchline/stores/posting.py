@@ -8,8 +8,8 @@ from batchline.core.consignment import Consignment, Content, message_id
 from batchline.core.item_group import item_groups
 from batchline.core.message import CheckedMessages
 from batchline.errors import InvalidTable, RefusedMessage
+from batchline.stores.creating import Creation, create_messages
 from batchline.stores.lane_rows import LaneRow
-from batchline.stores.owning import Creation, create_messages
 from batchline.stores.rows import Rows
 from batchline.stores.topics import live_topic
 from batchline.stores.tracking import add_items, one_fanout

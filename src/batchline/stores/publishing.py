@@ -7,8 +7,8 @@ from batchline.core.fanout import Fanout
 from batchline.core.message import CheckedMessages
 from batchline.core.on_complete import OnComplete, read_on_complete
 from batchline.core.topic import span_ms
+from batchline.stores.creating import Creation, NumbersTaken, create_messages
 from batchline.stores.fresh_numbers import fresh_number
-from batchline.stores.owning import Creation, NumbersTaken, create_messages
 from batchline.stores.rows import Rows
 
 __all__ = ["publish_complete"]

@@ -6,8 +6,8 @@ from itertools import compress
 
 from batchline.core.consignment import Consignment, Content
 from batchline.core.message import CheckedMessages, Lease
+from batchline.stores.creating import Creation, create_messages
 from batchline.stores.leasing import done_leases, is_active
-from batchline.stores.owning import Creation, create_messages
 from batchline.stores.posting import Posting, post_parcels
 from batchline.stores.rows import Rows
 from batchline.stores.topics import live_topic

@@ -20,7 +20,9 @@ from batchline.stores.timeline_rows import (
     BrokerRow,
     ConsumerRow,
     Due,
+    IdPlace,
     Key,
+    Place,
     SpotChange,
     Stretch,
     TriedSpot,
@@ -113,19 +115,19 @@ class SqlTimelineRows:
         values = {"producer_group": producer_group, "from_number": from_number, "limit": limit}
         return [number for (number,) in self._session.rows("bundles_of_group", **values)]
 
-    def insert_message_ids(self, topic: int, places: Sequence[tuple[str, int, int]]) -> int:
-        """Ids with bundle and place; tells how many were new."""
-        return self._session.insert_many("insert_message_ids", ("id", "bundle", "place"), places, topic=topic)
+    def insert_message_ids(self, topic: int, places: Sequence[IdPlace]) -> int:
+        """Insert chosen ids; return how many were new."""
+        return self._session.insert_many("insert_message_ids", IdPlace._fields, places, topic=topic)
 
-    def message_ids(self, topic: int, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    def message_ids(self, topic: int, ids: Sequence[str]) -> dict[str, Place]:
         """Bundle and place of chosen ids."""
         found = self._session.rows("message_ids", topic=topic, ids=list(ids)) if ids else []
         return {id: (bundle, place) for id, bundle, place in found}
 
-    def delete_message_ids(self, topic: int, ids: Sequence[str]) -> None:
-        """Let ids be free again."""
-        if ids:
-            self._session.tell("delete_message_ids", topic=topic, ids=list(ids))
+    def delete_message_ids(self, topic: int, places: Sequence[IdPlace]) -> None:
+        """Free chosen ids, each only if its message is the one at this place."""
+        if places:
+            self._session.change_many("delete_message_ids", IdPlace._fields, places, topic=topic)
 
     def hold_bundles(self, numbers: Iterable[int]) -> set[int]:
         """Those of these bundles that nobody else is about to remove, locked."""
@@ -214,9 +216,9 @@ class SqlTimelineRows:
             rows = [one._replace(bits=signed(one.bits)) for one in attempts]
             self._session.tell_many("insert_attempts", TriedSpot._fields, rows)
 
-    def attempts_of(self, bundle: int) -> list[TriedSpot]:
-        """Leases of messages of a bundle that came to nothing, the oldest first."""
-        found = (TriedSpot(*row) for row in self._session.rows("attempts_of", bundle=bundle))
+    def attempts_of(self, bundles: Iterable[int]) -> list[TriedSpot]:
+        """Leases of messages of these bundles that came to nothing, the oldest first."""
+        found = (TriedSpot(*row) for row in self._session.rows("attempts_of", bundles=sorted(bundles)))
         return [one._replace(bits=one.bits & ALL_BITS) for one in found]
 
     # --- counts ---
@@ -261,10 +263,10 @@ class SqlTimelineRows:
 
     # --- what is to be removed ---
 
-    def hold_ended(self, topic: int, before_ms: int, limit: int) -> list[Spot]:
-        """Spots that ended before a moment, locked."""
-        found = self._session.rows("hold_ended", topic=topic, before_ms=before_ms, limit=limit)
-        return [_spot(row) for row in found]
+    def hold_ended(self, topic: int, segment: int, before_ms: int, limit: int) -> list[Spot]:
+        """Lock spots in a segment off the line that ended before a moment."""
+        values = {"topic": topic, "segment": segment, "before_ms": before_ms, "limit": limit}
+        return [_spot(row) for row in self._session.rows("hold_ended", **values)]
 
     def hold_free(self, topic: int, now_ms: int, limit: int) -> list[Spot]:
         """Spots on the line without an active lease, locked."""

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 from batchline.core.bundle import Bundle
 from batchline.core.future_load import Range
-from batchline.core.spot import Spot, segments_of
+from batchline.core.spot import Spot, Together, segments_of
 from batchline.core.topic import Topic
 from batchline.stores.clock_rows import ClockRows
 
@@ -29,6 +29,8 @@ __all__ = [
     "BrokerRow",
     "ConsumerRow",
     "Due",
+    "IdPlace",
+    "Place",
     "SpotChange",
     "Stretch",
     "TimelineRows",
@@ -38,6 +40,16 @@ __all__ = [
 ]
 
 Key = tuple[int, int]
+#: Where a message is kept: its bundle, and its place in that.
+Place = tuple[int, int]
+
+
+class IdPlace(NamedTuple):
+    """A chosen id, and where its message is kept."""
+
+    id: str
+    bundle: int
+    place: int
 
 
 class Due(NamedTuple):
@@ -54,6 +66,11 @@ class Due(NamedTuple):
     def key(self) -> Key:
         """What names the spot."""
         return self.bundle, self.number
+
+    @property
+    def together(self) -> Together:
+        """What it shares with the spots whose messages go out with its own, as of a `Spot`."""
+        return self.at_ms, self.turn, self.bundle
 
 
 #: Where reading the line begins.
@@ -99,6 +116,8 @@ class TriedSpot(NamedTuple):
     bundle: int
     number: int
     bits: int
+    #: The version of the lease.
+    version: int
     attempt: int
     ended_ms: int
     consumer: str
@@ -170,14 +189,14 @@ class TimelineRows(ClockRows, Protocol):
     def bundles_of_group(self, producer_group: int, from_number: int, limit: int) -> list[int]:
         """The numbers of a producer group's bundles, in order, from a number on."""
 
-    def insert_message_ids(self, topic: int, places: Sequence[tuple[str, int, int]]) -> int:
-        """Ids with bundle and place; tells how many were new. One that is taken stays as it is."""
+    def insert_message_ids(self, topic: int, places: Sequence[IdPlace]) -> int:
+        """Insert chosen ids; return how many were new. One that is taken stays as it is."""
 
-    def message_ids(self, topic: int, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    def message_ids(self, topic: int, ids: Sequence[str]) -> dict[str, Place]:
         """Bundle and place of chosen ids."""
 
-    def delete_message_ids(self, topic: int, ids: Sequence[str]) -> None:
-        """Let ids be free again."""
+    def delete_message_ids(self, topic: int, places: Sequence[IdPlace]) -> None:
+        """Free chosen ids, each only if its message is the one at this place."""
 
     def insert_spots(self, spots: Sequence[Spot]) -> None:
         """New spots."""
@@ -215,8 +234,8 @@ class TimelineRows(ClockRows, Protocol):
     def insert_attempts(self, attempts: Sequence[TriedSpot]) -> None:
         """Note leases that came to nothing."""
 
-    def attempts_of(self, bundle: int) -> list[TriedSpot]:
-        """Leases of messages of a bundle that came to nothing, the oldest first."""
+    def attempts_of(self, bundles: Iterable[int]) -> list[TriedSpot]:
+        """Leases of messages of these bundles that came to nothing, the oldest first."""
 
     # --- counts ---
 
@@ -240,8 +259,8 @@ class TimelineRows(ClockRows, Protocol):
 
     # --- what is to be removed ---
 
-    def hold_ended(self, topic: int, before_ms: int, limit: int) -> list[Spot]:
-        """Spots that ended before a moment, locked; one that somebody else has locked is left out."""
+    def hold_ended(self, topic: int, segment: int, before_ms: int, limit: int) -> list[Spot]:
+        """Lock spots in a segment off the line that ended before a moment; skip those that are locked already."""
 
     def hold_free(self, topic: int, now_ms: int, limit: int) -> list[Spot]:
         """Spots on the line without an active lease, locked; one that somebody else has locked is left out."""

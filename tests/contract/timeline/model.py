@@ -1,7 +1,6 @@
 """The timeline as the spec's page says it: a message is an entry in a list. What every store must equal.
 
-What the page leaves open, the model is told: which of several messages of the same age were leased, and whether one
-that was leased too often was met on the way.
+The page leaves open whether a message that was leased too often was met on the way: the model learns it.
 """
 
 from collections.abc import Iterator
@@ -39,8 +38,8 @@ class ModelMessage:
     version: int = 1
     attempts: int = 0
     consumer: str | None = None
-    #: Done or cancelled.
-    ended: bool = False
+    #: "done" or "cancelled", once it is.
+    ended: str = ""
     history: list[Tried] = field(default_factory=list)
     #: Bundle and place, as the first lease tells them.
     kept: tuple[int, int] | None = None
@@ -55,7 +54,7 @@ class ModelMessage:
         return not self.ended and self.consumer is not None and now < self.at
 
     def age(self) -> tuple[int, int]:
-        """The smaller goes first."""
+        """The smaller goes first; of equals, the one that was created first."""
         return self.at, -self.priority
 
 
@@ -68,6 +67,8 @@ class Model:
         self.all: list[ModelMessage] = []
         #: Which message an id names on a topic.
         self.ids: dict[tuple[str, str], ModelMessage] = {}
+        #: Leases whose consumers gave the message back.
+        self.released: set[Lease] = set()
 
     def on_line(self, topic: str | None = None) -> list[ModelMessage]:
         return [one for one in self.all if not one.ended and topic in (None, one.topic)]
@@ -92,7 +93,7 @@ class Model:
         if at > self.now + self.topics[topic].max_ahead:
             return "too_far"
         twin = None if id is None else self.ids.get((topic, id))
-        if twin is None:
+        if twin is None or twin.ended == "cancelled":
             return "created"
         return "exists" if (twin.owner, twin.body) == (owner, body) else "conflict"
 
@@ -122,13 +123,16 @@ class Model:
         return "moved"
 
     def cancel(self, topic: str, id: str, owner: str) -> str:
+        last = self.ids.get((topic, id))
+        if last is not None and (last.ended, last.owner, last.topic) == ("cancelled", owner, topic):
+            return "cancelled"
         refused = self.refusal(topic, id, owner)
         if refused is None:
-            self.end(self.ids[topic, id])
+            self.end(self.ids[topic, id], "cancelled")
         return refused or "cancelled"
 
-    def end(self, message: ModelMessage) -> None:
-        message.ended, message.consumer = True, None
+    def end(self, message: ModelMessage, how: str) -> None:
+        message.ended, message.consumer = how, None
 
     # --- consumers ---
 
@@ -170,6 +174,8 @@ class Model:
         message.at, message.version = until, message.version + 1
 
     def release(self, message: ModelMessage, at: int, reason: str) -> None:
+        assert message.token is not None
+        self.released.add(message.token)
         message.history.append((message.attempts, message.consumer or "", "released", self.now, reason))
         message.at, message.consumer, message.version = max(at, self.now), None, message.version + 1
 

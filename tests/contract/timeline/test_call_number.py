@@ -50,6 +50,21 @@ def test_what_was_finished_is_known_for_as_long_as_it_is_kept(stored_line: Line,
     assert line.counts() == (0, 0, 0)
 
 
+def test_a_repeated_call_on_a_limited_topic_is_answered_as_before(store: Store, clock: HandClock) -> None:
+    line = Line(Timeline(store, clock=clock), clock).make(rate_limit=70)
+    new: list[NewMessage | bytes] = [b"a", NewMessage(b"b", id="b"), *[b"c"] * 66, NewMessage(b"d", id="d"), b"e", b"f"]
+    number = fresh_number(line.now, 2 * len(new))
+    line.create("d")
+    first = created(line, new, number)
+    assert words(first) == ["created"] * 68 + ["exists", "created", "limited"]
+    for ms in (0, 2_000):
+        line.wait(ms)
+        assert created(line, new, number) == first, "a repeated call creates nothing more"
+    assert line.counts() == (0, 0, 70)
+    with pytest.raises(CallTaken):
+        created(line, [*new[:3], b"other", *new[4:]], number)
+
+
 @pytest.mark.parametrize("other", ["body", "group", "topic"])
 def test_the_number_of_another_call_is_taken(stored_line: Line, other: str) -> None:
     line = stored_line

@@ -223,6 +223,28 @@ def test_what_is_too_far_uses_nothing_of_the_rate(timeline: Timeline, clock: Han
     assert not outcomes[3].ok
 
 
+def test_a_repeated_create_is_not_limited(timeline: Timeline, clock: HandClock) -> None:
+    line = Line(timeline, clock).make(rate_limit=3)
+
+    def create(*ids: str) -> list[str]:
+        return words(timeline.create(line.topic, [NewMessage(id=id) for id in ids], producer_group=line.group))
+
+    assert create("a", "b", "c", "d") == ["created"] * 3 + ["limited"]
+    assert create("d", "a", "b", "c") == ["limited", "exists", "exists", "exists"]
+    assert line.cancel("a") == ["cancelled"]
+    assert create("a") == ["limited"], "its id is free, so it is a new message"
+    line.wait(1_000)
+    assert create("b", "a", "d", "c", "e") == ["exists", "created", "created", "exists", "created"]
+    assert line.counts() == (0, 0, 5)
+
+
+def test_repeated_made_ids_are_not_limited(timeline: Timeline, clock: HandClock) -> None:
+    line = Line(timeline, clock).make(rate_limit=1)
+    (first,) = timeline.create(line.topic, [b"a"], producer_group=line.group)
+    again = timeline.create(line.topic, [NewMessage(b"a", id=first.id), b"b"], producer_group=line.group)
+    assert words(again) == ["exists", "limited"]
+
+
 def test_two_brokers_create_the_same_message_once(store: Store, line: Line) -> None:
     other = Timeline(store, clock=line.clock)
     line.create("a")

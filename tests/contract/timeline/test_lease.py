@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchline import NewMessage, Timeline
+from batchline import LeasedMessage, NewMessage, Timeline
 from batchline.core.message import bucket_of, moment_ms
 from batchline.errors import ForeignMessage
 from tests.contract.timeline.line import MINUTE, MINUTE_MS, Line, ids_of, leases_of, words
@@ -84,6 +84,33 @@ def test_the_oldest_go_first_and_of_one_age_the_higher_priority(line: Line) -> N
         ["c", "d"],
         [],
     ]
+
+
+@pytest.mark.parametrize("limit", [1, 7, 1_000])
+@pytest.mark.parametrize("every", [1, 3])
+def test_messages_due_together_come_in_order_of_creation(line: Line, limit: int, every: int) -> None:
+    """With chosen ids, within one call and over several bundles; `every` third id is chosen, or each."""
+    numbers = range(150 if limit > 1 else 20)
+    at = line.now + 5
+    new = [NewMessage(b"%d" % n, at, None if n % every else f"order-{n * 7919 % 1000}") for n in numbers]
+    line.timeline.create(line.topic, new, producer_group=line.group)
+    upcoming = [one.id for one in line.timeline.upcoming(line.topic, "w", limit=1_000)]
+    line.wait(5)
+    leased: list[LeasedMessage] = []
+    while found := line.lease(limit=limit):
+        leased += found
+    assert [int(one.body) for one in leased] == list(numbers)
+    assert [one.id for one in leased] == upcoming
+
+
+def test_messages_given_back_one_by_one_come_in_order_of_creation_again(line: Line) -> None:
+    ids = [f"order-{number * 7919 % 1000}" for number in range(40)]
+    line.create(*ids)
+    at = line.now + 5
+    for lease in leases_of(line.lease())[::-1]:
+        line.timeline.release(lease, at)
+    line.wait(5)
+    assert [ids_of(line.lease(limit=13)) for _ in range(4)] == [ids[:13], ids[13:26], ids[26:39], ids[39:]]
 
 
 def test_a_lost_message_has_the_age_of_its_lost_lease(line: Line) -> None:

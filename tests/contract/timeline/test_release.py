@@ -38,10 +38,25 @@ def test_only_while_the_lease_is_active(line: Line, off: int, word: str) -> None
 def test_the_token_is_void_afterwards(line: Line) -> None:
     (lease,) = line.leased("a")
     line.timeline.release(lease, line.now + 5)
-    for verb in (line.timeline.extend, line.timeline.release, line.timeline.done):
+    for verb in (line.timeline.extend, line.timeline.done):
         assert words(verb(lease)) == ["lost"]
     assert (line.read("a").version, line.read("a").state) == (3, "waiting")
     assert line.move(a=line.now) == ["moved"], "its owner is in control again"
+
+
+def test_a_repeated_release_is_recognised_and_changes_nothing(line: Line) -> None:
+    first, other = line.leased("a", "b")
+    line.wait(3)
+    assert words(line.timeline.release([first, other], line.now + 5)) == ["released"] * 2
+    line.wait(1)
+    assert words(line.timeline.release([first, other], line.now + 500)) == ["released"] * 2, "the answer was lost"
+    assert (line.read("a").version, len(line.read("a").history)) == (3, 1)
+    line.wait(4)
+    (again, _) = line.lease("w")
+    assert words(line.timeline.release(first)) == ["released"], "whoever has the message now"
+    assert line.read("a").state == "processing"
+    line.until(again.lease.until_ms)
+    assert words(line.timeline.release([first, again.lease])) == ["released", "lost"], "each by its own version"
 
 
 def test_the_reason_is_kept_in_the_history(line: Line) -> None:

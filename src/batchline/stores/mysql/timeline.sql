@@ -37,18 +37,21 @@ SELECT m.id, m.bundle, m.place
 FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id VARCHAR(255) CHARACTER SET utf8mb4 PATH '$')) AS q
 STRAIGHT_JOIN batchline_message_ids AS m FORCE INDEX (PRIMARY) ON m.topic = :topic AND m.id = CAST(q.id AS BINARY);
 
--- delete_message_ids: Let ids be free again.
+-- delete_message_ids: Free chosen ids, each only if its message is the one at this place.
 DELETE m
-FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id VARCHAR(255) CHARACTER SET utf8mb4 PATH '$')) AS q
-STRAIGHT_JOIN batchline_message_ids AS m FORCE INDEX (PRIMARY) ON m.topic = :topic AND m.id = CAST(q.id AS BINARY);
+FROM JSON_TABLE(:rows, '$[*]' COLUMNS (
+    id VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[0]', bundle BIGINT PATH '$[1]', place SMALLINT PATH '$[2]'
+)) AS q
+STRAIGHT_JOIN batchline_message_ids AS m FORCE INDEX (PRIMARY) ON m.topic = :topic AND m.id = CAST(q.id AS BINARY)
+WHERE m.bundle = q.bundle AND m.place = q.place;
 
 -- insert_spots: New spots.
 INSERT INTO batchline_spots (
-    bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, size
+    bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, session, size
 )
 VALUES (
     :bundle, :number, :topic, :segment, :at_ms, :turn, :bits, :low_bucket, :high_bucket, :version, :attempts,
-    :consumer, :size
+    :consumer, :session, :size
 );
 
 -- write_spots: Spots as they are to be, each only if it is what it was.
@@ -56,13 +59,13 @@ UPDATE JSON_TABLE(:rows, '$[*]' COLUMNS (
     bundle BIGINT PATH '$[0]', number BIGINT PATH '$[1]', topic BIGINT PATH '$[2]', segment SMALLINT PATH '$[3]',
     at_ms BIGINT PATH '$[4]', bits BIGINT PATH '$[6]', low_bucket INTEGER PATH '$[7]',
     high_bucket INTEGER PATH '$[8]', version INTEGER PATH '$[9]', attempts INTEGER PATH '$[10]',
-    consumer VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[11]', size SMALLINT PATH '$[12]',
-    version_before INTEGER PATH '$[13]', bits_before BIGINT PATH '$[14]'
+    consumer VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[11]', session BIGINT PATH '$[12]',
+    size SMALLINT PATH '$[13]', version_before INTEGER PATH '$[14]', bits_before BIGINT PATH '$[15]'
 )) AS w
 STRAIGHT_JOIN batchline_spots AS s FORCE INDEX (PRIMARY) ON s.bundle = w.bundle AND s.number = w.number
 SET s.topic = w.topic, s.segment = w.segment, s.at_ms = w.at_ms, s.bits = w.bits,
     s.low_bucket = w.low_bucket, s.high_bucket = w.high_bucket, s.version = w.version, s.attempts = w.attempts,
-    s.consumer = CAST(w.consumer AS BINARY), s.size = w.size
+    s.consumer = CAST(w.consumer AS BINARY), s.session = w.session, s.size = w.size
 WHERE s.version = w.version_before AND s.bits = w.bits_before;
 
 -- end_spots: Take spots off the line whose messages are all leased in this way, actively.
@@ -71,7 +74,7 @@ UPDATE JSON_TABLE(:rows, '$[*]' COLUMNS (
     consumer VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[4]'
 )) AS w
 STRAIGHT_JOIN batchline_spots AS s FORCE INDEX (PRIMARY) ON s.bundle = w.bundle AND s.number = w.number
-SET s.segment = -1, s.at_ms = :now_ms, s.bits = 0, s.size = 0, s.consumer = NULL
+SET s.segment = -1, s.at_ms = :now_ms, s.consumer = NULL, s.session = NULL
 WHERE s.version = w.version AND s.bits = w.bits AND s.consumer = CAST(w.consumer AS BINARY) AND s.at_ms > :now_ms;
 
 -- delete_spots: Forget spots.
@@ -81,7 +84,7 @@ STRAIGHT_JOIN batchline_spots AS s FORCE INDEX (PRIMARY) ON s.bundle = q.bundle 
 
 -- hold_due: Spots that are available, locked until the transaction ends, without waiting for anybody.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
-    s.attempts, CAST(s.consumer AS CHAR CHARACTER SET utf8mb4)
+    s.attempts, CAST(s.consumer AS CHAR CHARACTER SET utf8mb4), s.session
 FROM JSON_TABLE(:keys, '$[*]' COLUMNS (bundle BIGINT PATH '$[0]', number BIGINT PATH '$[1]')) AS q
 STRAIGHT_JOIN batchline_spots AS s FORCE INDEX (PRIMARY) ON s.bundle = q.bundle AND s.number = q.number
 WHERE s.at_ms <= :now_ms AND s.segment >= 0
@@ -89,33 +92,39 @@ FOR UPDATE SKIP LOCKED;
 
 -- hold_spots: Spots, locked in the order given until the transaction ends.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
-    s.attempts, CAST(s.consumer AS CHAR CHARACTER SET utf8mb4)
+    s.attempts, CAST(s.consumer AS CHAR CHARACTER SET utf8mb4), s.session
 FROM JSON_TABLE(:keys, '$[*]' COLUMNS (bundle BIGINT PATH '$[0]', number BIGINT PATH '$[1]')) AS q
 STRAIGHT_JOIN batchline_spots AS s FORCE INDEX (PRIMARY) ON s.bundle = q.bundle AND s.number = q.number
 FOR UPDATE;
 
 -- spots_of: All spots of bundles.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
-    s.attempts, s.consumer
+    s.attempts, s.consumer, s.session
 FROM JSON_TABLE(:bundles, '$[*]' COLUMNS (bundle BIGINT PATH '$')) AS q
 STRAIGHT_JOIN batchline_spots AS s FORCE INDEX (PRIMARY) ON s.bundle = q.bundle;
 
 -- hold_spots_of: All spots of bundles, locked in order until the transaction ends.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
-    s.attempts, s.consumer
+    s.attempts, s.consumer, s.session
 FROM JSON_TABLE(:bundles, '$[*]' COLUMNS (bundle BIGINT PATH '$')) AS q
 STRAIGHT_JOIN batchline_spots AS s FORCE INDEX (PRIMARY) ON s.bundle = q.bundle
 FOR UPDATE;
 
 -- hold_exhausted: Spots whose lease ran out after so many attempts, locked until the transaction ends, without waiting.
-SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, session
 FROM batchline_spots
 WHERE topic = :topic AND consumer IS NOT NULL AND at_ms <= :now_ms AND attempts >= :max_attempts
 LIMIT :limit FOR UPDATE SKIP LOCKED;
 
+-- attempts_of: Leases that came to nothing, the oldest first.
+SELECT a.bundle, a.number, a.bits, a.version, a.attempt, a.ended_ms, a.consumer, a.ending, a.reason
+FROM JSON_TABLE(:bundles, '$[*]' COLUMNS (bundle BIGINT PATH '$')) AS q
+STRAIGHT_JOIN batchline_attempts AS a FORCE INDEX (PRIMARY) ON a.bundle = q.bundle
+ORDER BY a.number;
+
 -- insert_attempts: Leases that came to nothing.
-INSERT INTO batchline_attempts (bundle, number, bits, attempt, ended_ms, consumer, ending, reason)
-VALUES (:bundle, :number, :bits, :attempt, :ended_ms, :consumer, :ending, :reason);
+INSERT INTO batchline_attempts (bundle, number, bits, version, attempt, ended_ms, consumer, ending, reason)
+VALUES (:bundle, :number, :bits, :version, :attempt, :ended_ms, :consumer, :ending, :reason);
 
 -- hold_tallies: Notes to be summed, locked; somebody else sums those that are left out.
 SELECT number, counts FROM batchline_tallies WHERE topic = :topic ORDER BY number LIMIT :limit FOR UPDATE SKIP LOCKED;
@@ -143,12 +152,12 @@ WHERE topic = :topic AND segment = {segment} AND at_ms >= :from_ms AND at_ms < :
 GROUP BY bin;
 
 -- hold_ended: Spots off the line, locked until the transaction ends, without waiting for anybody.
-SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
-FROM batchline_spots WHERE topic = :topic AND segment = -1 AND at_ms < :before_ms
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, session
+FROM batchline_spots WHERE topic = :topic AND segment = :segment AND at_ms < :before_ms
 ORDER BY at_ms LIMIT :limit FOR UPDATE SKIP LOCKED;
 
 -- hold_free: Spots on the line that nobody holds, locked until the transaction ends, without waiting for anybody.
-SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, session
 FROM batchline_spots WHERE topic = :topic AND segment >= 0 AND (consumer IS NULL OR at_ms <= :now_ms)
 LIMIT :limit FOR UPDATE SKIP LOCKED;
 

@@ -39,29 +39,33 @@ ON CONFLICT DO NOTHING;
 -- message_ids: Where messages with chosen ids are.
 SELECT id, bundle, place FROM batchline_message_ids WHERE topic = :topic AND id = ANY(:ids);
 
--- delete_message_ids: Let ids be free again.
-DELETE FROM batchline_message_ids WHERE topic = :topic AND id = ANY(:ids);
+-- delete_message_ids: Free chosen ids, each only if its message is the one at this place.
+DELETE FROM batchline_message_ids AS m
+USING unnest(:id::text[], :bundle::bigint[], :place::smallint[]) AS q (id, bundle, place)
+WHERE m.topic = :topic AND m.id = q.id AND m.bundle = q.bundle AND m.place = q.place;
 
 -- insert_spots: New spots.
 INSERT INTO batchline_spots (
-    bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, size
+    bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, session, size
 )
 SELECT * FROM unnest(
     :bundle::bigint[], :number::bigint[], :topic::bigint[], :segment::smallint[], :at_ms::bigint[], :turn::smallint[],
     :bits::bigint[], :low_bucket::integer[], :high_bucket::integer[], :version::integer[],
-    :attempts::integer[], :consumer::text[], :size::smallint[]
+    :attempts::integer[], :consumer::text[], :session::bigint[], :size::smallint[]
 );
 
 -- write_spots: Spots as they are to be, each only if it is what it was.
 UPDATE batchline_spots AS s
 SET topic = w.topic, segment = w.segment, at_ms = w.at_ms, bits = w.bits, low_bucket = w.low_bucket,
-    high_bucket = w.high_bucket, version = w.version, attempts = w.attempts, consumer = w.consumer, size = w.size
+    high_bucket = w.high_bucket, version = w.version, attempts = w.attempts, consumer = w.consumer, session = w.session,
+    size = w.size
 FROM unnest(
     :bundle::bigint[], :number::bigint[], :topic::bigint[], :segment::smallint[], :at_ms::bigint[], :turn::smallint[],
     :bits::bigint[], :low_bucket::integer[], :high_bucket::integer[], :version::integer[],
-    :attempts::integer[], :consumer::text[], :size::smallint[], :version_before::integer[], :bits_before::bigint[]
+    :attempts::integer[], :consumer::text[], :session::bigint[], :size::smallint[],
+    :version_before::integer[], :bits_before::bigint[]
 ) AS w (
-    bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, size,
+    bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, session, size,
     version_before, bits_before
 )
 WHERE s.bundle = w.bundle AND s.number = w.number AND s.version = w.version_before AND s.bits = w.bits_before;
@@ -69,7 +73,7 @@ WHERE s.bundle = w.bundle AND s.number = w.number AND s.version = w.version_befo
 -- end_spots: Take spots off the line whose messages are all leased in this way, actively.
 -- Consumer and moment are compared so that no index on them can be used: whatever statistics say, there is one spot a key.
 UPDATE batchline_spots AS s
-SET segment = -1, at_ms = :now_ms, bits = 0, size = 0, consumer = NULL
+SET segment = -1, at_ms = :now_ms, consumer = NULL, session = NULL
 FROM unnest(
     :bundle::bigint[], :number::bigint[], :version::integer[], :bits::bigint[], :consumer::text[]
 ) AS w (bundle, number, version, bits, consumer)
@@ -83,7 +87,7 @@ WHERE s.bundle = q.bundle AND s.number = q.number;
 
 -- hold_due: Spots that are available, locked until the transaction ends, without waiting for anybody.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
-    s.attempts, s.consumer
+    s.attempts, s.consumer, s.session
 FROM unnest(:bundle::bigint[], :number::bigint[]) AS q (bundle, number)
 JOIN batchline_spots AS s ON s.bundle = q.bundle AND s.number = q.number
 WHERE s.at_ms - :now_ms <= 0 AND s.segment >= 0
@@ -91,7 +95,7 @@ FOR UPDATE OF s SKIP LOCKED;
 
 -- hold_spots: Spots, locked in the order given until the transaction ends.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
-    s.attempts, s.consumer
+    s.attempts, s.consumer, s.session
 FROM unnest(:bundle::bigint[], :number::bigint[]) AS q (bundle, number)
 CROSS JOIN LATERAL (
     SELECT * FROM batchline_spots WHERE bundle = q.bundle AND number = q.number FOR UPDATE
@@ -99,24 +103,28 @@ CROSS JOIN LATERAL (
 
 -- spots_of: All spots of bundles.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
-    s.attempts, s.consumer
+    s.attempts, s.consumer, s.session
 FROM unnest(:bundles::bigint[]) AS q (bundle)
 CROSS JOIN LATERAL (SELECT * FROM batchline_spots WHERE bundle = q.bundle OFFSET 0) AS s;
 
 -- hold_spots_of: All spots of bundles, locked in order until the transaction ends.
-SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, session
 FROM batchline_spots WHERE bundle = ANY(:bundles::bigint[]) ORDER BY bundle, number FOR UPDATE;
 
 -- hold_exhausted: Spots whose lease ran out after so many attempts, locked until the transaction ends, without waiting.
-SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, session
 FROM batchline_spots
 WHERE topic = :topic AND consumer IS NOT NULL AND at_ms <= :now_ms AND attempts >= :max_attempts
 LIMIT :limit FOR UPDATE SKIP LOCKED;
 
+-- attempts_of: Leases that came to nothing, the oldest first.
+SELECT bundle, number, bits, version, attempt, ended_ms, consumer, ending, reason
+FROM batchline_attempts WHERE bundle = ANY(:bundles::bigint[]) ORDER BY number;
+
 -- insert_attempts: Leases that came to nothing.
-INSERT INTO batchline_attempts (bundle, number, bits, attempt, ended_ms, consumer, ending, reason)
+INSERT INTO batchline_attempts (bundle, number, bits, version, attempt, ended_ms, consumer, ending, reason)
 SELECT * FROM unnest(
-    :bundle::bigint[], :number::bigint[], :bits::bigint[], :attempt::integer[], :ended_ms::bigint[], :consumer::text[],
+    :bundle::bigint[], :number::bigint[], :bits::bigint[], :version::integer[], :attempt::integer[], :ended_ms::bigint[], :consumer::text[],
     :ending::text[], :reason::text[]
 );
 
@@ -144,12 +152,12 @@ WHERE topic = :topic AND segment = {segment} AND at_ms >= :from_ms AND at_ms < :
 GROUP BY bin;
 
 -- hold_ended: Spots off the line, locked until the transaction ends, without waiting for anybody.
-SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
-FROM batchline_spots WHERE topic = :topic AND segment = -1 AND at_ms < :before_ms
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, session
+FROM batchline_spots WHERE topic = :topic AND segment = :segment AND at_ms < :before_ms
 ORDER BY at_ms LIMIT :limit FOR UPDATE SKIP LOCKED;
 
 -- hold_free: Spots on the line that nobody holds, locked until the transaction ends, without waiting for anybody.
-SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, session
 FROM batchline_spots WHERE topic = :topic AND segment >= 0 AND (consumer IS NULL OR at_ms <= :now_ms)
 LIMIT :limit FOR UPDATE SKIP LOCKED;
 

@@ -51,12 +51,8 @@ AND (
 ORDER BY at_ms, turn, bundle, number LIMIT :limit;
 
 -- leased_spots: What a consumer holds.
-SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, session
 FROM batchline_spots WHERE topic = :topic AND consumer = :consumer AND at_ms > :after_ms ORDER BY at_ms, turn, bundle, number;
-
--- attempts_of: Leases that came to nothing, the oldest first.
-SELECT bundle, number, bits, attempt, ended_ms, consumer, ending, reason
-FROM batchline_attempts WHERE bundle = :bundle ORDER BY number;
 
 -- insert_tally: How a call changed the counts of slices.
 INSERT INTO batchline_tallies (topic, counts) VALUES (:topic, :counts);

@@ -40,26 +40,27 @@ ON CONFLICT DO NOTHING;
 SELECT id, bundle, place FROM batchline_message_ids
 WHERE topic = :topic AND id IN (SELECT value FROM json_each(:ids));
 
--- delete_message_ids: Let ids be free again.
-DELETE FROM batchline_message_ids WHERE topic = :topic AND id IN (SELECT value FROM json_each(:ids));
+-- delete_message_ids: Free chosen ids, each only if its message is the one at this place.
+DELETE FROM batchline_message_ids WHERE topic = :topic AND id = :id AND bundle = :bundle AND place = :place;
 
 -- insert_spots: New spots.
 INSERT INTO batchline_spots (
-    bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, size
+    bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, session, size
 )
 VALUES (
     :bundle, :number, :topic, :segment, :at_ms, :turn, :bits, :low_bucket, :high_bucket, :version, :attempts,
-    :consumer, :size
+    :consumer, :session, :size
 );
 
 -- write_spots: Spots as they are to be, each only if it is what it was.
 UPDATE batchline_spots
 SET topic = :topic, segment = :segment, at_ms = :at_ms, bits = :bits, low_bucket = :low_bucket,
-    high_bucket = :high_bucket, version = :version, attempts = :attempts, consumer = :consumer, size = :size
+    high_bucket = :high_bucket, version = :version, attempts = :attempts, consumer = :consumer,
+    session = :session, size = :size
 WHERE bundle = :bundle AND number = :number AND version = :version_before AND bits = :bits_before;
 
 -- end_spots: Take spots off the line whose messages are all leased in this way, actively.
-UPDATE batchline_spots SET segment = -1, at_ms = :now_ms, bits = 0, size = 0, consumer = NULL
+UPDATE batchline_spots SET segment = -1, at_ms = :now_ms, consumer = NULL, session = NULL
 WHERE bundle = :bundle AND number = :number AND version = :version AND bits = :bits AND consumer = :consumer
     AND at_ms > :now_ms;
 
@@ -68,34 +69,38 @@ DELETE FROM batchline_spots WHERE bundle = :bundle AND number = :number;
 
 -- hold_due: Spots that are available.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
-    s.attempts, s.consumer
+    s.attempts, s.consumer, s.session
 FROM json_each(:keys) AS q
 CROSS JOIN batchline_spots AS s ON s.bundle = q.value ->> 0 AND s.number = q.value ->> 1
 WHERE s.at_ms <= :now_ms AND s.segment >= 0;
 
 -- hold_spots: Spots.
 SELECT s.bundle, s.number, s.topic, s.segment, s.at_ms, s.turn, s.bits, s.low_bucket, s.high_bucket, s.version,
-    s.attempts, s.consumer
+    s.attempts, s.consumer, s.session
 FROM json_each(:keys) AS q
 CROSS JOIN batchline_spots AS s ON s.bundle = q.value ->> 0 AND s.number = q.value ->> 1;
 
 -- spots_of: All spots of bundles.
-SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, session
 FROM batchline_spots WHERE bundle IN (SELECT value FROM json_each(:bundles));
 
 -- hold_spots_of: All spots of bundles.
-SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, session
 FROM batchline_spots WHERE bundle IN (SELECT value FROM json_each(:bundles));
 
 -- hold_exhausted: Spots whose lease ran out after so many attempts.
-SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, session
 FROM batchline_spots
 WHERE topic = :topic AND consumer IS NOT NULL AND at_ms <= :now_ms AND attempts >= :max_attempts
 LIMIT :limit;
 
+-- attempts_of: Leases that came to nothing, the oldest first.
+SELECT bundle, number, bits, version, attempt, ended_ms, consumer, ending, reason
+FROM batchline_attempts WHERE bundle IN (SELECT value FROM json_each(:bundles)) ORDER BY number;
+
 -- insert_attempts: Leases that came to nothing.
-INSERT INTO batchline_attempts (bundle, number, bits, attempt, ended_ms, consumer, ending, reason)
-VALUES (:bundle, :number, :bits, :attempt, :ended_ms, :consumer, :ending, :reason);
+INSERT INTO batchline_attempts (bundle, number, bits, version, attempt, ended_ms, consumer, ending, reason)
+VALUES (:bundle, :number, :bits, :version, :attempt, :ended_ms, :consumer, :ending, :reason);
 
 -- hold_tallies: Notes to be summed.
 SELECT number, counts FROM batchline_tallies WHERE topic = :topic ORDER BY number LIMIT :limit;
@@ -120,12 +125,12 @@ WHERE topic = :topic AND segment = {segment} AND at_ms >= :from_ms AND at_ms < :
 GROUP BY bin;
 
 -- hold_ended: Spots off the line.
-SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
-FROM batchline_spots WHERE topic = :topic AND segment = -1 AND at_ms < :before_ms
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, session
+FROM batchline_spots WHERE topic = :topic AND segment = :segment AND at_ms < :before_ms
 ORDER BY at_ms LIMIT :limit;
 
 -- hold_free: Spots on the line that nobody holds.
-SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer
+SELECT bundle, number, topic, segment, at_ms, turn, bits, low_bucket, high_bucket, version, attempts, consumer, session
 FROM batchline_spots WHERE topic = :topic AND segment >= 0 AND (consumer IS NULL OR at_ms <= :now_ms)
 LIMIT :limit;
 
