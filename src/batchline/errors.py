@@ -49,6 +49,7 @@
     ├── Throttled             raised by a callback: the receiver wants us to slow down
     ├── ImproperOrder         provision, start and stop, in another order than that
     ├── ResourceMismatch      a shared capacity that others divide otherwise
+    ├── ConsumerReplaced      another process was started as this consumer: this one takes nothing more
     ├── Degraded              this broker's clock is off: it answers, and changes nothing
     ├── StoreError            what keeps state, and its troubles
     │   ├── StoreUnavailable      it does not answer; the call can be repeated, unless an estimate counts
@@ -83,6 +84,7 @@ __all__ = [
     "BufferFull",
     "CallTaken",
     "ChildItem",
+    "ConsumerReplaced",
     "DeadlinePassed",
     "Degraded",
     "DeliveryError",
@@ -373,6 +375,10 @@ class ImproperOrder(BatchlineError):
 
 class ResourceMismatch(BatchlineError):
     """A shared capacity is divided otherwise there than here; give every instance the same shared and factor."""
+
+
+class ConsumerReplaced(BatchlineError):
+    """Another process was started as this consumer; give each process a name of its own."""
 
 
 class Degraded(BatchlineError):

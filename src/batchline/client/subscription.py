@@ -103,10 +103,11 @@ class Push:
         connection = await self._connected()
         return await connection.ask(Done(leases=self._texts([lease for _, lease in finished])), self._finished)
 
-    async def beat(self, speed: float) -> None:  # noqa: ARG002 - the service counts for itself
-        """Say what the clock shows."""
+    async def beat(self, speed: float) -> list[LeasedMessage]:  # noqa: ARG002 - the service counts for itself
+        """Say what the clock shows; what there is to take arrives by itself."""
         connection = await self._connected()
         await connection.say(Beat(clock=self._clock() // 1_000))
+        return []
 
     async def enough(self) -> None:
         """Have no more pushed, and give back what was not taken."""

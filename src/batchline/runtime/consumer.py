@@ -20,6 +20,7 @@ from batchline.core.name import check_name, reason_text
 from batchline.core.retry import RetryRules
 from batchline.core.topic import span_ms
 from batchline.errors import (
+    ConsumerReplaced,
     Degraded,
     InvalidCount,
     InvalidInput,
@@ -82,7 +83,7 @@ class Consumer:
         wait: Wait = wait_for,
         chance: Callable[[], float] = random.random,
     ):
-        """A consumer with an id that should stay the same when it is started again: it gets its own leases back.
+        """A consumer with an id that should stay the same when it is started again: it takes its leases over.
 
         `drain` is how long handlers may go on after `stop`; what they have not finished then is given back. When there
         is nothing to do it looks as often as `look_every` for messages that are due as they are created; those that it
@@ -112,6 +113,7 @@ class Consumer:
         self._wake = asyncio.Event()
         self._intake.on_arrival(self._wake.set)
         self._stopping = False
+        self._replaced: ConsumerReplaced | None = None
         self._beat_at_ms = self._beaten_ms = 0
         self._done_since_beat = 0
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix=f"{topic}-handler")
@@ -127,7 +129,10 @@ class Consumer:
         return len(self._running)
 
     async def run(self, *, signals: bool = False) -> None:
-        """Consume until `stop` is called; with `signals`, until SIGTERM or SIGINT comes as well."""
+        """Consume until `stop` is called; with `signals`, until SIGTERM or SIGINT comes as well.
+
+        Raises ConsumerReplaced, once the messages in hand are done, if another process was started as this consumer.
+        """
         if signals:
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, self.stop)
@@ -140,6 +145,8 @@ class Consumer:
             if self._services and services:
                 self._services.stop()
                 await services
+        if self._replaced is not None:
+            raise self._replaced
 
     async def _consume(self) -> None:
         while (rest_s := await self._patiently(self._resume)) and not self._stopping:
@@ -224,7 +231,12 @@ class Consumer:
             return
         span_s = max(now_ms - self._beaten_ms, 1) / 1_000
         speed = self._done_since_beat / span_s if self._beaten_ms else 0.0
-        await self._intake.beat(speed)
+        try:
+            self._start(await self._intake.beat(speed))
+        except ConsumerReplaced as error:
+            if not self._stopping:
+                self._replaced = error
+                self.stop()
         self._beaten(now_ms)
 
     def _beaten(self, now_ms: int) -> None:

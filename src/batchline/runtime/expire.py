@@ -31,6 +31,7 @@ class Expire:
 
         def forget(rows: Rows) -> None:
             rows.forget_consumers(now_ms - span_ms(KEPT_FOR))
+            rows.forget_sessions(now_ms - span_ms(KEPT_FOR))
             rows.forget_brokers(rows.database_ms(now_ms) - span_ms(KEPT_FOR))
 
         self._store.transact(forget)

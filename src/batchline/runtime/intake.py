@@ -27,7 +27,7 @@ class Intake(Protocol):
         """Have `wake` called, in the loop's thread, when there is something to take or to look after."""
 
     async def resume(self) -> list[LeasedMessage]:
-        """Take part; tells what the consumer had leased before it was started again."""
+        """Take part. Return what the consumer had leased before it was started again."""
 
     async def take(self, most: int) -> list[LeasedMessage]:
         """Messages that are due; no more than so many, but for those that it held before."""
@@ -44,8 +44,12 @@ class Intake(Protocol):
     async def done(self, finished: Finished) -> list[Outcome]:
         """Finish messages."""
 
-    async def beat(self, speed: float) -> None:
-        """Say that the consumer is there, and how many messages a second it has done."""
+    async def beat(self, speed: float) -> list[LeasedMessage]:
+        """Say that the consumer is there, and how many messages a second it has done.
+
+        Return what other processes have left that were this consumer and have ended. Raises ConsumerReplaced once
+        another process is the consumer.
+        """
 
     async def enough(self) -> None:
         """Take no more: what has come and was not taken is given back."""

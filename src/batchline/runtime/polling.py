@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from batchline.core.message import Lease, LeasedMessage, Outcome
+from batchline.runtime.consumer_session import ConsumerSession
 from batchline.runtime.intake import Finished
 from batchline.runtime.services import Services
 from batchline.runtime.timeline import Timeline
@@ -37,6 +38,8 @@ class Polling:
         self.lease_ms = timeline.topic(topic).lease_ms(lease)
         self._look_s = look_every.total_seconds()
         self._services, self._finish = services, finish
+        self._has_enough = False
+        self._session = ConsumerSession(timeline, topic, consumer, lease=self._lease_for)
 
     def now_ms(self) -> int:
         """What the timeline's clock shows."""
@@ -46,16 +49,18 @@ class Polling:
         """Nothing arrives by itself."""
 
     async def resume(self) -> list[LeasedMessage]:
-        """What the consumer had leased before; by a clock that is right, as far as is known."""
+        """Begin a session, by a clock that is right, as far as is known. Return what ended sessions have left."""
         if self._services is not None:
             await asyncio.to_thread(self._services.compare_clocks)
-        await self.beat(0.0)
-        return await asyncio.to_thread(self._timeline.my_leases, self._consumer, topic=self._topic)
+        await asyncio.to_thread(self._be_seen, 0.0)
+        return await asyncio.to_thread(self._session.begin)
 
     async def take(self, most: int) -> list[LeasedMessage]:
         """Lease messages that are due."""
-        lease = self._timeline.lease
-        return await asyncio.to_thread(lease, self._topic, self._consumer, limit=most, duration=self._lease_for)
+        lease, session = self._timeline.lease, self._session.number
+        return await asyncio.to_thread(
+            lease, self._topic, self._consumer, limit=most, duration=self._lease_for, session=session
+        )
 
     async def until_due(self) -> float:
         """How long until the next message is due, or until it is time to look for new ones."""
@@ -78,18 +83,21 @@ class Polling:
             return list(await asyncio.to_thread(self._finish, finished))
         return await asyncio.to_thread(self._timeline.done, [lease for _, lease in finished])
 
-    async def beat(self, speed: float) -> None:
-        """Say that the consumer is there."""
-        beat = self._timeline.heartbeat
-        now_ms = self.now_ms()
-        await asyncio.to_thread(beat, self._topic, self._consumer, clock_ms=now_ms, messages_per_second=speed)
+    async def beat(self, speed: float) -> list[LeasedMessage]:
+        """Say that the consumer is there. Return what sessions have left that ended meanwhile."""
+        await asyncio.to_thread(self._be_seen, speed)
+        return await asyncio.to_thread(self._session.beat, takes_over=not self._has_enough)
+
+    def _be_seen(self, speed: float) -> None:
+        self._timeline.heartbeat(self._topic, self._consumer, clock_ms=self.now_ms(), messages_per_second=speed)
 
     async def enough(self) -> None:
-        """Nothing comes that was not asked for."""
+        """Take over no more leases; nothing else comes that was not asked for."""
+        self._has_enough = True
 
     async def leave(self) -> None:
         """Leave the topic."""
-        await asyncio.to_thread(self._timeline.unsubscribe, self._topic, self._consumer)
+        await asyncio.to_thread(self._session.end)
 
     def abort(self) -> None:
         """Nothing is open."""

@@ -28,6 +28,7 @@ from batchline.core.message import (
 )
 from batchline.core.moment import check_span
 from batchline.core.name import check_name, reason_text
+from batchline.core.session import SessionRow, Standing, standing_of
 from batchline.core.timeline_checks import (
     LONGEST_PAGE,
     MOST_BINS,
@@ -44,7 +45,7 @@ from batchline.core.timeline_checks import (
 from batchline.core.topic import Topic, span_ms
 from batchline.errors import CallTaken, Degraded, InvalidInput, StoreUnavailable
 from batchline.runtime.clock import now_us
-from batchline.stores.attending import attend_broker, attend_consumer
+from batchline.stores.attending import attend_broker, attend_consumer, attend_sessions, end_session
 from batchline.stores.counting import count_messages, future_load
 from batchline.stores.creating import Creation, NumbersTaken, create_messages
 from batchline.stores.fresh_numbers import fresh_number
@@ -55,6 +56,7 @@ from batchline.stores.leasing import (
     lease_messages,
     lease_one_message,
     release_leases,
+    take_over_leases,
 )
 from batchline.stores.looking import held_messages, next_due_ms, upcoming_messages
 from batchline.stores.owning import (
@@ -268,10 +270,12 @@ class Timeline:
         limit: int = 1,
         duration: timedelta | None = None,
         buckets: range | None = None,
+        session: int | None = None,
     ) -> list[LeasedMessage]:
         """Lease messages that are due, the oldest first, for a time; unless it is extended, the lease ends by itself.
 
         A consumer that has subscribed gets messages in its own buckets; `buckets` says which others to look in.
+        `session` is the session of the consumer to which the leases belong, if it has one.
         """
         check_name("the name of a topic", topic)
         check_name("the consumer", consumer)
@@ -284,7 +288,8 @@ class Timeline:
             until_ms = now_ms + found.lease_ms(duration)
             if not share:
                 return []
-            leasing = Leasing(found, consumer, share, limit, until_ms, now_ms, self._spot_sizes.get(topic, SPOT_SIZE))
+            size = self._spot_sizes.get(topic, SPOT_SIZE)
+            leasing = Leasing(found, consumer, share, limit, until_ms, now_ms, size, session)
             messages = lease_messages(rows, leasing, when.numbers)
             self._spot_sizes[topic] = leasing.spot_size
             return messages
@@ -348,8 +353,8 @@ class Timeline:
 
         return self._change_parts(wanted, finish)
 
-    def my_leases(self, consumer: str, *, topic: str | None = None) -> list[LeasedMessage]:
-        """The messages that a consumer has leased and not finished, so that it goes on with them after a restart."""
+    def my_leases(self, consumer: str, *, topic: str | None = None, session: int | None = None) -> list[LeasedMessage]:
+        """List the messages that a consumer, or one of its sessions, has leased and not finished."""
         check_name("the consumer", consumer)
         if topic is not None:
             check_name("the name of a topic", topic)
@@ -357,7 +362,7 @@ class Timeline:
 
         def held(rows: Rows) -> list[LeasedMessage]:
             topics = rows.topics() if topic is None else [known_topic(rows, topic)]
-            return held_messages(rows, topics, consumer, now_ms)
+            return held_messages(rows, topics, consumer, session, now_ms)
 
         return self._store.read(held)
 
@@ -452,6 +457,33 @@ class Timeline:
                 rows.write_consumer(number, row)
 
         self._store.transact(note)
+
+    def attend_sessions(self, topic: str, seen: Sequence[SessionRow]) -> list[Standing]:
+        """Say that sessions of consumers are alive. Return what each is among those of its name."""
+        check_name("the name of a topic", topic)
+        now_ms = self.now_ms()
+        return self._write(lambda rows: attend_sessions(rows, live_topic(rows, topic), seen, now_ms, self._live_for_ms))
+
+    def take_over(
+        self, topic: str, consumer: str, session: int, *, duration: timedelta | None = None
+    ) -> list[LeasedMessage]:
+        """Lease anew what the consumer's sessions have leased that are not alive; their own leases are void."""
+        self.check_clock()
+
+        def lease(rows: Rows, when: When) -> list[LeasedMessage]:
+            found, now_ms = live_topic(rows, topic), when.now_ms
+            mine = SessionRow(consumer, session, now_ms)
+            others = standing_of(mine, rows.sessions(found.number, 0), now_ms, self._live_for_ms).others
+            until_ms = now_ms + found.lease_ms(duration)
+            leasing = Leasing(found, consumer, range(found.buckets), 0, until_ms, now_ms, session=session)
+            return take_over_leases(rows, leasing, {session, *(other.session for other in others)}, when.numbers)
+
+        return self._change(MESSAGES_AT_ONCE, lease)
+
+    def end_session(self, topic: str, consumer: str, session: int) -> None:
+        """Forget a session; with the consumer's last one, the consumer leaves the topic."""
+        self._shares.pop((topic, consumer), None)
+        self._write(lambda rows: end_session(rows, known_topic(rows, topic), consumer, session))
 
     def unsubscribe(self, topic: str, consumer: str) -> None:
         """Leave a topic: the others share its buckets from their next heartbeat on."""

@@ -1,11 +1,14 @@
 """Who is there, on any store: consumers of topics, and brokers with their clocks."""
 
+from collections.abc import Sequence
+
 from batchline.core.bucket_ranges import bucket_range
 from batchline.core.drift import drift_ms
+from batchline.core.session import SessionRow, Standing, standing_of
 from batchline.core.topic import Topic
 from batchline.stores.timeline_rows import BrokerRow, ConsumerRow, TimelineRows
 
-__all__ = ["attend_broker", "attend_consumer"]
+__all__ = ["attend_broker", "attend_consumer", "attend_sessions", "end_session"]
 
 
 def attend_consumer(rows: TimelineRows, topic: Topic, row: ConsumerRow, live_for_ms: int) -> tuple[range, int]:
@@ -17,6 +20,22 @@ def attend_consumer(rows: TimelineRows, topic: Topic, row: ConsumerRow, live_for
     seen = rows.consumers(topic.number, row.seen_ms - live_for_ms)
     live = [one.consumer for one in seen if one.seen_ms <= row.seen_ms + live_for_ms]
     return bucket_range(row.consumer, live, topic.buckets), len({row.consumer, *live})
+
+
+def attend_sessions(
+    rows: TimelineRows, topic: Topic, seen: Sequence[SessionRow], now_ms: int, live_for_ms: int
+) -> list[Standing]:
+    """Note that sessions are there. Return what each is among those of its name."""
+    rows.write_sessions(topic.number, seen)
+    live = rows.sessions(topic.number, now_ms - live_for_ms)
+    return [standing_of(one, live, now_ms, live_for_ms) for one in seen]
+
+
+def end_session(rows: TimelineRows, topic: Topic, consumer: str, session: int) -> None:
+    """Forget a session, and its consumer with the last one."""
+    rows.delete_session(topic.number, consumer, session)
+    if not any(one.consumer == consumer for one in rows.sessions(topic.number, 0)):
+        rows.delete_consumer(topic.number, consumer)
 
 
 def attend_broker(rows: TimelineRows, name: str, now_ms: int, live_for_ms: int) -> tuple[float, int]:

@@ -1,6 +1,6 @@
 """What consumers do with messages, on any store: each verb a function of the rows of one transaction."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
@@ -47,12 +47,16 @@ __all__ = [
     "lease_one_message",
     "leased_messages",
     "release_leases",
+    "take_over_leases",
 ]
 
 #: Spots that are asked for first, whatever the limit: most have many messages, and then a few are enough.
 FIRST_SPOTS: Final = 8
 #: Spots that one call may take or bury, however few messages are left for it.
 MOST_SPOTS: Final = 20_000
+
+#: What the history says of a lease that a newer session of the same consumer took over.
+TAKEN_OVER: Final = "the consumer was started again"
 
 #: Bundle, spot, version and consumer.
 Group = tuple[int, int, int, str]
@@ -178,21 +182,25 @@ def _lease_bundle(
     """Lease messages of a bundle that are due together, in order of creation: by their places."""
     exhausted = [spot for spot in spots if leasing.is_exhausted(spot)]
     for spot in exhausted:
-        _take_or_bury(rows, leasing, line, spot, bundle, leasing.inside(spot, bundle))
+        _lease_due(rows, leasing, line, spot, bundle, leasing.inside(spot, bundle))
     fit = [spot for spot in spots if spot not in exhausted] if exhausted else spots
     wanted, already = leasing.wanted(fit, bundle), len(leasing.found)
     for spot in fit:
-        _take_or_bury(rows, leasing, line, spot, bundle, spot.bits & wanted)
+        _lease_due(rows, leasing, line, spot, bundle, spot.bits & wanted)
     if len(fit) > 1:
         leasing.found[already:] = sorted(leasing.found[already:], key=attrgetter("place"))
+
+
+def _lease_due(rows: TimelineRows, leasing: Leasing, line: LineChanges, spot: Spot, bundle: Bundle, mask: int) -> None:
+    """Lease messages that are due; their last lease, if they had one, ran out."""
+    if mask:
+        line.note_lost(spot, mask)
+        _take_or_bury(rows, leasing, line, spot, bundle, mask)
 
 
 def _take_or_bury(
     rows: TimelineRows, leasing: Leasing, line: LineChanges, spot: Spot, bundle: Bundle, mask: int
 ) -> None:
-    if not mask:
-        return
-    line.note_lost(spot, mask)
     if leasing.dead_letter is not None and leasing.is_exhausted(spot):
         bury(rows, line, leasing.topic, leasing.dead_letter, spot, bundle, mask, leasing.now_ms)
     else:
@@ -226,9 +234,28 @@ def lease_one_message(
     bundle = rows.bundles_by_number([spot.bundle])[spot.bundle]
     line, mask = LineChanges(numbers), 1 << place[1]
     leasing.dead_letter = dead_letter_of(rows, leasing.topic)
-    _take_or_bury(rows, leasing, line, spot, bundle, mask)
+    _lease_due(rows, leasing, line, spot, bundle, mask)
     line.write(rows)
     return leasing.found[0] if leasing.found else None
+
+
+def take_over_leases(
+    rows: TimelineRows, leasing: Leasing, live: Collection[int], numbers: Iterator[int]
+) -> list[LeasedMessage]:
+    """Lease anew what sessions of the same consumer have leased that are not alive: their leases are void."""
+    leasing.dead_letter = dead_letter_of(rows, leasing.topic)
+    found = rows.leased_spots(leasing.topic.number, leasing.consumer, leasing.now_ms)
+    theirs = [spot.key for spot in found if spot.session not in live]
+    held = rows.hold_spots(theirs).values() if theirs else ()
+    spots = [one for one in held if one.is_leased(leasing.now_ms) and one.session not in live]
+    bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
+    line = LineChanges(numbers)
+    for spot in sorted(spots, key=attrgetter("together", "number")):
+        if spot.consumer == leasing.consumer and spot.topic == leasing.topic.number:
+            line.note_attempt(spot, spot.bits, leasing.now_ms, "lost", TAKEN_OVER)
+            _take_or_bury(rows, leasing, line, spot, bundles[spot.bundle], spot.bits)
+    line.write(rows)
+    return leasing.found
 
 
 # --- with a lease -----------------------------------------------------------------------------------------------------

@@ -13,11 +13,14 @@ from batchline.stores.timeline_rows import BEFORE_ALL, Stretch, TimelineRows
 __all__ = ["held_messages", "next_due_ms", "upcoming_messages"]
 
 
-def held_messages(rows: TimelineRows, topics: Iterable[Topic], consumer: str, now_ms: int) -> list[LeasedMessage]:
-    """The messages that a consumer has active leases on, so that it can go on with them."""
+def held_messages(
+    rows: TimelineRows, topics: Iterable[Topic], consumer: str, session: int | None, now_ms: int
+) -> list[LeasedMessage]:
+    """List the messages that a consumer has active leases on; of one of its sessions, or of all."""
     found: list[LeasedMessage] = []
     for topic in topics:
-        spots = rows.leased_spots(topic.number, consumer, now_ms)
+        leased = rows.leased_spots(topic.number, consumer, now_ms)
+        spots = [spot for spot in leased if session in (None, spot.session)]
         bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
         for spot in spots:
             found += leased_messages(topic.name, spot, bundles[spot.bundle], spot.at_ms)

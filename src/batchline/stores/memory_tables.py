@@ -53,6 +53,7 @@ class MemoryTables:
     attempts: Table = field(init=False)
     slices: Table = field(init=False)
     consumers: Table = field(init=False)
+    sessions: Table = field(init=False)
     brokers: Table = field(init=False)
     resources: Table = field(init=False)
     partitions: Table = field(init=False)

@@ -6,6 +6,7 @@ from typing import Any
 
 from batchline.core.bundle import Bundle
 from batchline.core.future_load import Range, sum_counts
+from batchline.core.session import SessionRow
 from batchline.core.spot import Spot
 from batchline.core.topic import Topic
 from batchline.errors import StoreError
@@ -61,7 +62,8 @@ class MemoryTimelineRows:
     def remove_topic(self, topic: int) -> None:
         """Forget a topic of which nothing is left but counts and consumers."""
         del self._tables.topics[topic]
-        for table in (self._tables.slices, self._tables.consumers, self._tables.rates):
+        tables = self._tables
+        for table in (tables.slices, tables.consumers, tables.sessions, tables.rates):
             for key in [key for key in table if key[0] == topic]:
                 del table[key]
 
@@ -308,6 +310,25 @@ class MemoryTimelineRows:
         for key in old:
             del self._tables.consumers[key]
         return len(old)
+
+    def write_sessions(self, topic: int, rows: Sequence[SessionRow]) -> None:
+        """Note that sessions of consumers were seen."""
+        for row in rows:
+            self._tables.sessions[topic, row.consumer, row.session] = row
+
+    def sessions(self, topic: int, since_ms: int) -> list[SessionRow]:
+        """The sessions of a topic's consumers that were seen since a moment."""
+        return [row for key, row in self._tables.sessions.items() if key[0] == topic and row.seen_ms >= since_ms]
+
+    def delete_session(self, topic: int, consumer: str, session: int) -> None:
+        """Forget a session."""
+        if (topic, consumer, session) in self._tables.sessions:
+            del self._tables.sessions[topic, consumer, session]
+
+    def forget_sessions(self, before_ms: int) -> None:
+        """Forget sessions that were not seen since."""
+        for key in [key for key, row in self._tables.sessions.items() if row.seen_ms < before_ms]:
+            del self._tables.sessions[key]
 
     def database_ms(self, now_ms: int) -> int:
         """The caller's clock: there is no other."""

@@ -9,6 +9,7 @@ from batchline.core.bundle import Bundle, unpack_bundle
 from batchline.core.future_load import Range, sum_counts
 from batchline.core.item_group import ALL_BITS
 from batchline.core.moment import span_us
+from batchline.core.session import SessionRow
 from batchline.core.spot import SEGMENTS, Spot
 from batchline.core.topic import Topic
 from batchline.errors import StoreError
@@ -67,8 +68,8 @@ class SqlTimelineRows:
 
     def remove_topic(self, topic: int) -> None:
         """Forget a topic of which nothing is left but counts and consumers."""
-        for query in ("remove_tallies", "remove_slices", "remove_consumers", "remove_rates", "remove_topic"):
-            self._session.run(query, topic=topic)
+        for part in ("tallies", "slices", "consumers", "sessions", "rates", "topic"):
+            self._session.run(f"remove_{part}", topic=topic)
 
     def producer_group(self, name: str) -> int:
         """The number of a producer group, which is made if there is none."""
@@ -293,6 +294,23 @@ class SqlTimelineRows:
     def forget_consumers(self, before_ms: int) -> int:
         """Forget consumers that nobody has seen since."""
         return self._session.run("forget_consumers", before_ms=before_ms)
+
+    def write_sessions(self, topic: int, rows: Sequence[SessionRow]) -> None:
+        """Note that sessions of consumers were seen."""
+        if rows:
+            self._session.tell_many("write_sessions", SessionRow._fields, sorted(rows), topic=topic)
+
+    def sessions(self, topic: int, since_ms: int) -> list[SessionRow]:
+        """The sessions of a topic's consumers that were seen since a moment."""
+        return [SessionRow(*row) for row in self._session.rows("sessions", topic=topic, since_ms=since_ms)]
+
+    def delete_session(self, topic: int, consumer: str, session: int) -> None:
+        """Forget a session."""
+        self._session.run("delete_session", topic=topic, consumer=consumer, session=session)
+
+    def forget_sessions(self, before_ms: int) -> None:
+        """Forget sessions that were not seen since."""
+        self._session.run("forget_sessions", before_ms=before_ms)
 
     def database_ms(self, now_ms: int) -> int:  # noqa: ARG002 - a database has a clock of its own
         """What the database's clock shows."""

@@ -9,7 +9,8 @@
              └── attempts    leases that came to nothing
 
     tallies, slices          how many messages stand in which slice of the line
-    consumers, brokers       who is there
+    consumers, sessions      which consumers there are, and which processes run under their names
+    brokers                  which processes hand out leases, and their clocks
 
 `hold_…` reads rows and locks them until the transaction ends. A spot is written under its lock, and only if it still is
 what was read: the condition is part of the statement.
@@ -20,6 +21,7 @@ from typing import NamedTuple, Protocol
 
 from batchline.core.bundle import Bundle
 from batchline.core.future_load import Range
+from batchline.core.session import SessionRow
 from batchline.core.spot import Spot, Together, segments_of
 from batchline.core.topic import Topic
 from batchline.stores.clock_rows import ClockRows
@@ -287,6 +289,18 @@ class TimelineRows(ClockRows, Protocol):
 
     def forget_consumers(self, before_ms: int) -> int:
         """Forget consumers that nobody has seen since."""
+
+    def write_sessions(self, topic: int, rows: Sequence[SessionRow]) -> None:
+        """Note that sessions of consumers were seen."""
+
+    def sessions(self, topic: int, since_ms: int) -> list[SessionRow]:
+        """The sessions of a topic's consumers that were seen since a moment."""
+
+    def delete_session(self, topic: int, consumer: str, session: int) -> None:
+        """Forget a session."""
+
+    def forget_sessions(self, before_ms: int) -> None:
+        """Forget sessions that were not seen since."""
 
     def write_broker(self, row: BrokerRow) -> None:
         """Note that a broker was seen."""

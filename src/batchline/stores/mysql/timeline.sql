@@ -183,6 +183,11 @@ VALUES (:topic, :consumer, :seen_ms, :drift_ms, :messages_per_second)
 ON DUPLICATE KEY UPDATE seen_ms = VALUES(seen_ms), drift_ms = VALUES(drift_ms),
     messages_per_second = GREATEST(messages_per_second, VALUES(messages_per_second));
 
+-- write_sessions: Note that sessions were seen; locked in order until the transaction ends.
+INSERT INTO batchline_sessions (topic, consumer, session, seen_ms, process)
+VALUES (:topic, :consumer, :session, :seen_ms, :process)
+ON DUPLICATE KEY UPDATE seen_ms = VALUES(seen_ms);
+
 -- database_ms: What the database's clock shows.
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000;
 

@@ -177,6 +177,11 @@ ON CONFLICT (topic, consumer) DO UPDATE
 SET seen_ms = excluded.seen_ms, drift_ms = excluded.drift_ms,
     messages_per_second = greatest(c.messages_per_second, excluded.messages_per_second);
 
+-- write_sessions: Note that sessions were seen; locked in order until the transaction ends.
+INSERT INTO batchline_sessions (topic, consumer, session, seen_ms, process)
+SELECT :topic::bigint, * FROM unnest(:consumer::text[], :session::bigint[], :seen_ms::bigint[], :process::text[])
+ON CONFLICT (topic, consumer, session) DO UPDATE SET seen_ms = excluded.seen_ms;
+
 -- database_ms: What the database's clock shows.
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 

@@ -25,6 +25,9 @@ DELETE FROM batchline_slices WHERE topic = :topic;
 -- remove_consumers: Forget the consumers of a topic.
 DELETE FROM batchline_consumers WHERE topic = :topic;
 
+-- remove_sessions: Forget the sessions of consumers of a topic.
+DELETE FROM batchline_sessions WHERE topic = :topic;
+
 -- remove_rates: Forget what producer groups have used of a topic.
 DELETE FROM batchline_rates WHERE topic = :topic;
 
@@ -77,6 +80,15 @@ DELETE FROM batchline_consumers WHERE topic = :topic AND consumer = :consumer;
 
 -- forget_consumers: Forget consumers that nobody has seen since.
 DELETE FROM batchline_consumers WHERE seen_ms < :before_ms;
+
+-- sessions: The sessions of consumers that were seen since a moment.
+SELECT consumer, session, seen_ms, process FROM batchline_sessions WHERE topic = :topic AND seen_ms >= :since_ms;
+
+-- delete_session: Forget a session.
+DELETE FROM batchline_sessions WHERE topic = :topic AND consumer = :consumer AND session = :session;
+
+-- forget_sessions: Forget sessions that were not seen since.
+DELETE FROM batchline_sessions WHERE seen_ms < :before_ms;
 
 -- brokers: The brokers that were seen since a moment.
 SELECT name, seen_ms, ahead_ms FROM batchline_brokers WHERE seen_ms >= :since_ms ORDER BY name;

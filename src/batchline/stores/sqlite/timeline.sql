@@ -150,6 +150,11 @@ ON CONFLICT (topic, consumer) DO UPDATE
 SET seen_ms = excluded.seen_ms, drift_ms = excluded.drift_ms,
     messages_per_second = max(messages_per_second, excluded.messages_per_second);
 
+-- write_sessions: Note that sessions were seen.
+INSERT INTO batchline_sessions (topic, consumer, session, seen_ms, process)
+VALUES (:topic, :consumer, :session, :seen_ms, :process)
+ON CONFLICT (topic, consumer, session) DO UPDATE SET seen_ms = excluded.seen_ms;
+
 -- database_ms: What the database's clock shows.
 SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER);
 

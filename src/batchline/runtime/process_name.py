@@ -1,0 +1,49 @@
+"""Names of processes, by which another process on the same machine sees whether one of them has ended."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+__all__ = ["has_ended", "process_name"]
+
+PROC: Final = Path("/proc")
+#: States of a process that is gone, although its parent has not asked for its end yet.
+OVER: Final = ("Z", "X", "x")
+
+
+def process_name() -> str:
+    """Name this process: its machine since it was started, its pid namespace, its pid, and when it was started.
+
+    Empty where the system does not tell: such a process counts as alive until it is silent for long enough.
+    """
+    try:
+        state, started = _state(os.getpid())
+        return f"{_place()}/{os.getpid()}/{started}" if state else ""
+    except (OSError, ValueError, IndexError):
+        return ""
+
+
+def has_ended(process: str) -> bool:
+    """Tell whether the process of a name has certainly ended; False if that cannot be seen from here."""
+    try:
+        place, pid, started = process.rsplit("/", 2)
+        if place != _place():
+            return False
+        state, since = _state(int(pid))
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError, IndexError):
+        return False
+    return since != started or state in OVER
+
+
+def _place() -> str:
+    boot = (PROC / "sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}/{(PROC / 'self/ns/pid').readlink()}"
+
+
+def _state(pid: int) -> tuple[str, str]:
+    """The state of a process, and when it was started, in ticks since the machine was."""
+    # The name of the program stands in brackets, and may have any characters.
+    fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    return fields[0], fields[19]
