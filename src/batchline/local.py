@@ -2,7 +2,7 @@
 
     files ──► read ──► receive order ──► batcher ──► batched, rejected, malformed
 
-What is read is never lost: every line ends in exactly one of the three.
+Every line that is not blank ends in exactly one of the three.
 """
 
 import json

@@ -46,6 +46,20 @@ async def test_thousands_of_flushes_are_one_and_the_rate_is_held() -> None:
 
 
 @virtually
+async def test_at_50_a_second_with_the_default_interval_no_second_carries_more_than_56() -> None:
+    """The number in the README: more than 50, because a rest is saved up for one flush interval."""
+    receiver, dispatcher = Receiver(), dispatcher_of(capacity_of(50))
+    watcher = receiver.watcher()
+    async with dispatcher:
+        await asyncio.sleep(3)
+        await dispatcher.enqueue_many(Operation(watcher, 1) for _ in range(200))
+        while len(receiver.got) < 200:
+            dispatcher.flush()
+            await asyncio.sleep(0.007)
+    assert 50 < largest_spent(receiver.spent, 1) <= 56
+
+
+@virtually
 async def test_a_flush_that_is_asked_for_comes_at_once() -> None:
     receiver, dispatcher = Receiver(), dispatcher_of(flush_interval=3600 * S)
     async with dispatcher:

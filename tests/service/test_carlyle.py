@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from batchline import EstimatedTracker, EstimateStore, Store, open_store
+from batchline.core.item_group import MOST_ITEMS
 from batchline.runtime.tokens import Tokens
 from batchline.service.service import Service
 from tests.doubles import HandClock
@@ -90,8 +91,25 @@ def test_what_an_exact_batch_cannot_do_is_a_problem(asking: Asking) -> None:
     assert asking.get(f"{EXACT}/none").problem == "WrongContent"
     assert asking.post(f"{EXACT}/items", {"batchId": 5, "items": 1}).problem == "UnknownFanout"
     assert asking.post(f"{EXACT}/items/ack", {"batchItemIds": ["5"]}).problem == "MalformedItem"
-    unknown = "5:00000000-0000-8000-8000-000000000000:0"
-    assert answered(asking, f"{EXACT}/items/ack", {"batchItemIds": [unknown]}) == {"batchCompletions": []}
+
+
+def test_an_exact_ack_counts_the_other_items_of_a_call_and_names_each_that_did_not_count(asking: Asking) -> None:
+    batch, another = (answered(asking, EXACT, {})["batchId"] for _ in range(2))
+    (first, last), (foreign,) = items_of(asking, batch, 2), items_of(asking, another, 1)
+    answered(asking, f"{EXACT}/close/{batch}")
+    wrong = {
+        "nonsense": "MalformedItem",
+        foreign.replace(str(another), "import-7"): "MalformedItem",  # a fanout of this id may exist; no batch can
+        "5:00000000-0000-8000-8000-000000000000:0": "UnknownFanout",
+        foreign.replace(str(another), str(batch)): "ForeignGroup",
+        last.removesuffix(":1") + ":2": "UnknownItem",
+    }
+    for item, completions in ((first, []), (last, [{"batchId": batch}])):
+        told = answered(asking, f"{EXACT}/items/ack", {"batchItemIds": [*wrong, item, "nonsense"]})
+        assert told["batchCompletions"] == completions
+        assert {one["item"]: one["type"].removeprefix("/problems/") for one in told["errors"]} == wrong
+        assert len(told["errors"]) == len(wrong)
+    assert asking.get(f"{EXACT}/{another}").json()["isComplete"] is False
 
 
 def test_batches_without_activity_are_removed(asking: Asking, clock: HandClock) -> None:
@@ -131,10 +149,22 @@ def test_an_estimated_batch_counted_down_before_anything_was_added_is_complete_w
     assert answered(asking, f"{ESTIMATED}/{batch}/close")["isComplete"] is True
 
 
+def test_a_decrement_counts_the_other_batches_of_a_call_and_names_each_that_did_not_count(asking: Asking) -> None:
+    batch, full = (answered(asking, ESTIMATED, {})["batchId"] for _ in range(2))
+    too_many = [{"batchId": full, "by": MOST_ITEMS}] * 2
+    acks = [{"batchId": "none"}, *too_many, {"batchId": "tab\t"}, {"batchId": batch, "by": 2}]
+    told = answered(asking, f"{ESTIMATED}/decr", {"acks": acks})
+    assert told["results"] == [{"batchId": batch, "isComplete": False}]
+    wrong = {one["batchId"]: one["type"].removeprefix("/problems/") for one in told["errors"]}
+    assert wrong == {"none": "UnknownFanout", full: "InvalidCount", "tab\t": "InvalidName"}
+    estimates = asking.service.parts.estimates
+    assert estimates is not None
+    assert [estimates.status(id).pending for id in (batch, full)] == [-2, 0]
+
+
 def test_what_an_estimated_batch_cannot_do_is_a_problem_and_counts_nothing(asking: Asking) -> None:
     batch = answered(asking, ESTIMATED, {})["batchId"]
-    acks = [{"batchId": batch, "by": 1}, {"batchId": "none"}]
-    assert asking.post(f"{ESTIMATED}/decr", {"acks": acks}).problem == "UnknownFanout"
+    assert asking.post(f"{ESTIMATED}/decr", {"acks": [{"batchId": "none"}]}).problem == "UnknownFanout"
     assert asking.post(f"{ESTIMATED}/decr", {"acks": [{"batchId": batch, "by": 0}]}).problem == "WrongContent"
     assert asking.post(f"{ESTIMATED}/{batch}/incr").problem == "WrongContent"
     assert asking.post(f"{ESTIMATED}/{batch}/incr?by=0").problem == "InvalidCount"

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 
 from batchline import BatchRules, Measurement
 from batchline.columnar.assign import ADDED
+from batchline.columnar.names import Names
 from batchline.columnar.stream import KEYS
 from batchline.errors import InvalidCheckpoint
 from batchline.spark.epoch_files import Directory, EpochFiles, place_of
+from batchline.spark.frames import TIE
 from batchline.spark.lane_state import LaneState
 from batchline.spark.lanes import LANE, MARKED, LaneTask, Time
 from tests.columnar.test_agreement import table_of
@@ -42,13 +45,13 @@ def in_lane(rows: pa.Table, number: int) -> pa.RecordBatch:
 class Stream:
     """Epochs of a stream, with as little around them as can be."""
 
-    def __init__(self, rules: BatchRules, state: Path, skew: int = 0) -> None:
-        self.rules, self.state, self.skew = rules, str(state), skew
+    def __init__(self, rules: BatchRules, state: Path, skew: int = 0, names: Names = NAMES) -> None:
+        self.rules, self.state, self.skew, self.names = rules, str(state), skew, names
 
     def epoch(self, number: int, rows: pa.Table, flush: bool = False) -> pa.Table:
         """What an epoch hands out."""
         highest = max(self.state_of(at, number).left.highest_us for at in range(LANES))
-        task = LaneTask(self.rules, NAMES, self.state, Time(self.skew, highest, None, flush), number)
+        task = LaneTask(self.rules, self.names, self.state, Time(self.skew, highest, None, flush), number)
         return pa.concat_tables(
             pa.Table.from_batches(task(iter([in_lane(rows, at)])), schema_of(rows)) for at in range(LANES)
         )
@@ -59,7 +62,8 @@ class Stream:
 
 def schema_of(rows: pa.Table) -> pa.Schema:
     moment, text = pa.timestamp("us", "UTC"), pa.string()
-    return pa.schema([*rows.schema, *(pa.field(name, text if name in WORDS else moment) for name in ADDED)])
+    came = [field for field in rows.schema if field.name != TIE]
+    return pa.schema([*came, *(pa.field(name, text if name in WORDS else moment) for name in ADDED)])
 
 
 def pieces(table: pa.Table, cuts: list[int]) -> Iterator[pa.Table]:
@@ -136,6 +140,18 @@ def test_what_is_left_behind_by_a_crash_is_neither_read_nor_in_the_way(tmp_path:
     assert stream.state_of(1, 2).files.before == 0
     handed_out = stream.epoch(1, fleet(range(10, 20), 1_800_000_002_000_000))
     assert sorted(handed_out.column("number").to_pylist()) == list(range(10))
+
+
+def test_a_state_from_before_ties_had_a_column_is_continued(tmp_path: Path) -> None:
+    stream = Stream(BatchRules(), tmp_path)
+    stream.epoch(0, fleet(range(10), 1_800_000_000_000_000))
+    stream.names = replace(NAMES, last=(TIE,))
+    handed_out = []
+    for epoch, at in ((1, 1_800_000_000_000_001), (2, 1_800_000_002_000_000)):
+        rows = fleet(range(epoch * 5, epoch * 5 + 10), at)
+        handed_out += stream.epoch(epoch, rows.append_column(TIE, pa.array(range(10), pa.int64()))).to_pylist()
+    # Of A5 to A9 epoch 1 brings a second reading, a microsecond younger.
+    assert sorted(row["number"] for row in handed_out) == sorted([*range(10), *range(5, 15)])
 
 
 def test_the_state_of_another_query_is_refused(tmp_path: Path) -> None:

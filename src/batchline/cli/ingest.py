@@ -101,9 +101,9 @@ def mqtt(
 ) -> None:
     """Land what an MQTT broker sends, until Ctrl-C or SIGTERM.
 
-    A message is acknowledged when it is safely on disk: a crash loses nothing,
-    and what comes again the batcher removes. What is no measurement is kept in
-    DIR/malformed, with its reason.
+    A message is acknowledged when it is safely on disk. After a crash, a broker
+    that keeps messages (QoS 1) sends the others again, and the batcher removes
+    duplicates. What is no measurement is kept in DIR/malformed, with its reason.
 
     [bold]Examples[/]
 

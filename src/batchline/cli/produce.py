@@ -60,7 +60,8 @@ def put(
     """Put messages on the line: one from options, or any number from JSON lines.
 
     Without a moment a message is due at once. With an id, putting it again
-    changes nothing. In a pipe the ids are printed, one a line.
+    changes nothing until the message was done and pruned. In a pipe the ids
+    are printed, one a line.
 
     A line of a file has any of id, at, in, body, body_base64 and priority;
     --at, --in and --priority are for lines without.

@@ -38,7 +38,8 @@ def run(
     """Run a pipeline: measurements into batches, batches into parcels, parcels onto the timeline, and to their sink.
 
     With --once it ends when all that is there has arrived; without, it goes on with what comes until Ctrl-C. Killed at
-    any moment and started again, it goes on where it was, and nothing arrives twice.
+    any moment and started again, it continues where it was. Delivery is at-least-once: a parcel that is sent again has
+    the same id, and the receiver deduplicates by id.
 
     With --once the exit code is 0 if everything is complete, and 3 if it is not.
 

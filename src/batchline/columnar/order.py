@@ -1,4 +1,4 @@
-"""Receive order, as a total order: no shuffle, file or partition can change the result."""
+"""Receive order: a total order but for copies of one measurement, which keep the order given."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,10 @@ __all__ = ["in_receive_order"]
 
 
 def in_receive_order(table: pa.Table, order: Sequence[str] = ()) -> pa.Table:
-    """The rows by receive time, then by the `order` columns (an offset, a position), then by event time and type.
+    """Sort rows by receive time, then by the `order` columns (an offset, a position), then by event time and type.
 
-    Rows that tie in all of that stay as they came.
+    Rows that tie in all of that keep the order given. Of one key, these are copies of one measurement: read from files,
+    the order of file names and lines decides which copy is kept.
     """
     check_there(table, (*NEEDED, *order))
     if np.all(np.diff(receive_times_of(table)) > 0):

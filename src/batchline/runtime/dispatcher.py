@@ -1,4 +1,4 @@
-"""A dispatcher: operations in, batches of them out to their watchers, as fast as the limiter allows, never faster."""
+"""A dispatcher: operations in, batches of them out to their watchers, at the rate that the limiter allows."""
 
 import asyncio
 import logging

@@ -6,13 +6,13 @@ from contextlib import suppress
 from typing import Final
 
 from batchline.core.estimate import EstimateStatus
-from batchline.core.item_group import MOST_ITEMS
-from batchline.errors import FanoutSealed, InvalidCount, UnknownFanout, UnknownRoute
+from batchline.errors import BatchlineError, FanoutSealed, InvalidInput, UnknownFanout, UnknownRoute
 from batchline.service.carlyle_exact import USER_KEY
 from batchline.service.estimates import estimates_of, own_estimate
 from batchline.service.operation import Call, NoForm, Operation
 from batchline.wire.carlyle import (
     BatchAcks,
+    BatchErrorForm,
     EstimatedBatchForm,
     EstimatedBatchId,
     EstimatedCompletion,
@@ -20,6 +20,7 @@ from batchline.wire.carlyle import (
     NewBatchForm,
 )
 from batchline.wire.form import Form
+from batchline.wire.problems import problem_type
 
 __all__ = ["OPERATIONS"]
 
@@ -60,17 +61,24 @@ def increment_batch(call: Call[ByQuery]) -> None:
 
 
 def decrement_batches(call: Call[BatchAcks]) -> EstimatedCompletions:
-    """Count items as done; those of one batch are added up."""
+    """Count items as done, those of one batch added up; refused only if no batch can be counted."""
     tracker, done = estimates_of(call), Counter[str]()
     for ack in call.form.acks:
         done[ack.batch_id] += ack.by
-    for id, by in done.items():  # all of them are in order, or none is counted
-        tracker.status(id)
-        if by > MOST_ITEMS:
-            raise InvalidCount(f"expected at most {MOST_ITEMS:,} items of a batch, got {by:,}")
+    results, errors = list[EstimatedCompletion](), dict[str, BatchlineError]()
     for id, by in done.items():
-        tracker.ack(id, by)
-    return EstimatedCompletions([_completion(tracker.status(id)) for id in done])
+        try:
+            tracker.ack(id, by)
+            results.append(_completion(tracker.status(id)))
+        except (UnknownFanout, InvalidInput) as error:
+            errors[id] = error
+    if errors and not results:
+        raise next(iter(errors.values()))
+    return EstimatedCompletions(results, [_batch_error(id, error) for id, error in errors.items()])
+
+
+def _batch_error(id: str, error: BatchlineError) -> BatchErrorForm:
+    return BatchErrorForm(id, problem_type(error), str(error))
 
 
 def remove_estimated_batch(call: Call[NoForm]) -> None:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
+from batchline.core.ack import ItemError
 from batchline.core.fanout import FanoutStatus, State
 from batchline.errors import (
     FanoutExpired,
@@ -33,7 +34,7 @@ from batchline.wire.carlyle import (
     BatchItemsForm,
     NewBatchForm,
 )
-from batchline.wire.fanouts import groups_form
+from batchline.wire.fanouts import groups_form, item_error_forms
 from batchline.wire.form import At, Form, ms_of_at
 
 __all__ = ["OPERATIONS", "USER_KEY"]
@@ -98,16 +99,25 @@ def add_batch_items(call: Call[BatchItemsForm]) -> BatchGroups:
 
 
 def ack_batch_items(call: Call[BatchItems]) -> BatchCompletions:
-    """Acknowledge items; tells which of their batches are complete."""
-    found = {item: ITEM.fullmatch(item) for item in call.form.batch_item_ids}
-    for item, match in found.items():
-        if match is None:
-            raise MalformedItem(f"expected batchId:uuid:index, got {shown(item)}")
+    """Acknowledge items, and answer which of their batches are complete; refused only if every id is malformed."""
+    found = {item: match for item in call.form.batch_item_ids if (match := ITEM.fullmatch(item))}
+    malformed = [
+        ItemError(item, _malformed(item)) for item in dict.fromkeys(call.form.batch_item_ids) if item not in found
+    ]
+    if malformed and not found:
+        raise malformed[0].error
     tracker = call.parts.tracker
     outcome = tracker.ack(list(found))
-    batches = {match[1] for match in found.values() if match} if outcome.repeated else set()
+    batches = {match[1] for match in found.values()} if outcome.repeated else set()
     complete = [status for id in sorted(batches | set(outcome.completed)) if (status := _complete(tracker, id))]
-    return BatchCompletions([BatchCompletion(int(one.id), one.labels.get(USER_KEY)) for one in complete])
+    return BatchCompletions(
+        [BatchCompletion(int(one.id), one.labels.get(USER_KEY)) for one in complete],
+        item_error_forms([*malformed, *outcome.errors]),
+    )
+
+
+def _malformed(item: str) -> MalformedItem:
+    return MalformedItem(f"expected batchId:uuid:index as expanded from an answer of /items, got {shown(item)}")
 
 
 def _complete(tracker: Tracker, id: str) -> FanoutStatus | None:

@@ -90,15 +90,16 @@ def lane_of(subject: "Column", lanes: int) -> "Column":
 
 
 def tied(df: "DataFrame", names: Names) -> tuple["DataFrame", Names]:
-    """Rows that tie in all that receive order compares, with one more column to decide between them: what they carry.
+    """Add a column that decides between rows that tie in all that receive order compares: a hash of the other columns.
 
-    Without it the shuffle would decide which of two values of one moment comes first.
+    Without it the shuffle would decide which of two copies comes first. The columns of `order` may tie, too: an offset
+    is unique in its partition only. `names.last` never ties.
     """
     from pyspark.sql import functions as sf
 
-    needed = set(names.needed().values())
-    carried = [field for field in df.schema if field.name not in needed and _has_hash(field.dataType)]
-    if names.order or names.last or not carried:
+    compared = {names.key, names.type, names.event_time, names.receive_time, *names.order}
+    carried = [field for field in df.schema if field.name not in compared and _has_hash(field.dataType)]
+    if names.last or not carried:
         return df, names
     tie = sf.xxhash64(*(sf.col(quoted(field.name)) for field in carried))
     return df.withColumn(TIE, tie), replace(names, last=(TIE,))

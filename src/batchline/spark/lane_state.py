@@ -165,8 +165,8 @@ def _unseen(segment: Segment, places: NDArray[np.int32], newer: list[Segment]) -
 
 
 def _joined(parts: list[Held]) -> Held:
-    """All parts as one, with their ends counted on."""
-    rows = pa.concat_tables([part.rows for part in parts], promote_options="none")
+    """All parts as one, with their ends counted on. Rows from before a column that decides ties have null there."""
+    rows = pa.concat_tables([part.rows for part in parts], promote_options="default")
     before = np.cumsum([0, *(part.rows.num_rows for part in parts)])
     keys = [_shifted(part.keys, int(shift)) for part, shift in zip(parts, before[:-1], strict=True)]
     return Held(pa.concat_tables(keys), rows)

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from batchline.core.item_group import MOST_ITEMS
-from batchline.wire.fanouts import GroupForm
+from batchline.wire.fanouts import GroupForm, ItemErrorForm
 from batchline.wire.form import MOST_AT_ONCE, Form
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "BatchClosed",
     "BatchCompletion",
     "BatchCompletions",
+    "BatchErrorForm",
     "BatchForm",
     "BatchGroups",
     "BatchId",
@@ -86,9 +87,10 @@ class BatchCompletion(Foreign):
 
 
 class BatchCompletions(Foreign):
-    """Those batches of an ack that are complete."""
+    """Complete batches of an ack; `errors` lists the item ids that did not count, and is absent if all did."""
 
     batch_completions: list[BatchCompletion]
+    errors: list[ItemErrorForm] = field(default_factory=list)
 
 
 class BatchesRemoved(Foreign):
@@ -133,7 +135,16 @@ class BatchAcks(Foreign):
     acks: Annotated[list[BatchAck], Meta(max_length=MOST_AT_ONCE)] = field(default_factory=list)
 
 
+class BatchErrorForm(Foreign):
+    """A batch of an ack that did not count, and why."""
+
+    batch_id: str
+    type: str
+    detail: str
+
+
 class EstimatedCompletions(Foreign):
-    """The batches of an ack."""
+    """Batches of an ack; `errors` lists the batches that did not count, and is absent if all did."""
 
     results: list[EstimatedCompletion]
+    errors: list[BatchErrorForm] = field(default_factory=list)

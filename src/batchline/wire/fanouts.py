@@ -1,10 +1,11 @@
 """Fanouts over HTTP."""
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from batchline.core.ack import AckOutcome, SealOutcome
+from batchline.core.ack import AckOutcome, ItemError, SealOutcome
 from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.fanout import FailedItem, FanoutPage, FanoutStatus, State
 from batchline.core.item_group import ItemGroup
@@ -39,6 +40,7 @@ __all__ = [
     "fanout_form",
     "fanouts_form",
     "groups_form",
+    "item_error_forms",
     "on_complete_of",
     "seal_answer",
 ]
@@ -278,8 +280,13 @@ def ack_answer(outcome: AckOutcome) -> AckAnswer:
         outcome.repeated,
         list(outcome.completed),
         list(outcome.failed),
-        [ItemErrorForm(_item(one.item), problem_type(one.error), str(one.error)) for one in outcome.errors],
+        item_error_forms(outcome.errors),
     )
+
+
+def item_error_forms(errors: Iterable[ItemError]) -> list[ItemErrorForm]:
+    """Write the items that did not count as they are answered."""
+    return [ItemErrorForm(_item(one.item), problem_type(one.error), str(one.error)) for one in errors]
 
 
 def _item(item: object) -> str | tuple[str, int]:

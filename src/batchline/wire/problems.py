@@ -44,7 +44,7 @@ STATUSES: Final[tuple[tuple[type[BatchlineError], int], ...]] = (
 
 
 class ProblemForm(AnswerForm):
-    """A request that was refused; nothing was changed."""
+    """A request that was refused, and why."""
 
     #: What is wrong, by the name of an error in the reference.
     type: str

@@ -3,7 +3,7 @@
     files_of ─► a reader for the format ─► pieces ─► values checked ─► joined by file ─► joined over all
                                              └─► malformed ◄─┘
 
-Each line becomes a measurement, or is malformed with a reason.
+Each line that is not blank becomes a measurement, or is malformed with a reason.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ FORMATS: Final[Mapping[str, _Format]] = {
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What files hold: every line of theirs is a row of one of the two."""
+    """What files hold: every line that is not blank is a row of one of the two."""
 
     #: key, type, event_time, receive_time, size if there, then every other column.
     table: pa.Table
