@@ -14,6 +14,7 @@ from batchline.client.answers import outcomes_of
 from batchline.core.message import Outcome
 from batchline.errors import (
     BatchlineError,
+    ConsumerReplaced,
     MissingExtra,
     ServiceRefused,
     ServiceUnavailable,
@@ -52,7 +53,7 @@ PING_S: Final = 10.0
 #: What no new connection would mend.
 ENDINGS: Final[dict[int, type[BatchlineError]]] = {
     Close.POLICY: Unauthorized,
-    Close.REPLACED: ServiceRefused,
+    Close.REPLACED: ConsumerReplaced,
     Close.TOPIC: TopicDeleted,
 }
 Hear = Callable[[list[Outcome]], None]

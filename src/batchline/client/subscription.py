@@ -28,7 +28,7 @@ BACK_OFF: Final = RetryRules(first=timedelta(milliseconds=100), factor=2, longes
 
 
 class Push:
-    """An intake to which the service pushes. What is in hand survives a connection: leases are the consumer's."""
+    """An intake to which the service pushes. What is in hand survives a connection: leases are the session's."""
 
     def __init__(
         self,
@@ -58,6 +58,8 @@ class Push:
         self._leases: dict[str, Lease] = {}
         self._ahead_ms = 0
         self._failures = 0
+        #: As the service has named it; by it a new connection goes on with what is in hand.
+        self._session = 0
 
     @property
     def lease_ms(self) -> int:
@@ -148,6 +150,7 @@ class Push:
                 raise old.lost
         connection = self._connection = await open_connection(Place(self._address(), self._token, self._tls))
         self._ahead_ms = connection.greeting.clock_ms - self._clock() // 1_000
+        self._session = connection.greeting.session
         self._failures = 0
         self._arrived = []  # the service tells of them again, as long as they are ours
         self._take_in(connection.held)
@@ -159,6 +162,8 @@ class Push:
         query = {"consumer": self._consumer, "prefetch": self._prefetch}
         if self._duration is not None:
             query["duration"] = span_text(self._duration)
+        if self._session:
+            query["session"] = self._session
         sockets = "wss" if scheme == "https" else "ws"
         return f"{sockets}://{rest}{topic_path(self._topic, 'messages', 'subscribe')}?{urlencode(query)}"
 

@@ -23,22 +23,38 @@ def replaced(consumer: str) -> ConsumerReplaced:
 class ConsumerSession:
     """One for each run of a consumer. Calls wait for the store."""
 
-    def __init__(self, timeline: Timeline, topic: str, consumer: str, *, lease: timedelta | None = None) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        topic: str,
+        consumer: str,
+        *,
+        lease: timedelta | None = None,
+        number: int | None = None,
+        process: str | None = None,
+    ) -> None:
+        """A new session of this process; or one that goes on, by its number, of a process that is elsewhere."""
         self._timeline, self._topic, self._consumer, self._lease = timeline, topic, consumer, lease
-        self._process = process_name()
+        self._process = process_name() if process is None else process
         self._others: tuple[SessionRow, ...] = ()
+        self._is_new = number is None
         #: Zero until it has begun.
-        self.number = 0
+        self.number = number or 0
 
     def begin(self) -> list[LeasedMessage]:
-        """Become the consumer. Return the messages that ended sessions had leased: their leases are new."""
+        """Become the consumer. Return the messages that ended sessions had leased: their leases are new.
+
+        Raises ConsumerReplaced if a session that goes on is not the newest.
+        """
         if not self.number:
             self.number = fresh_number(self._timeline.now_ms(), 1)
         standing = self._attend()
-        if standing.replaced:  # by a clock that is ahead of this one
+        if standing.replaced and self._is_new:  # the others' clock is ahead of this one
             self._timeline.end_session(self._topic, self._consumer, self.number)
             self.number = max(other.session for other in standing.others) + 1
             standing = self._attend()
+        if standing.replaced:
+            raise replaced(self._consumer)
         return self._take_over(standing)
 
     def beat(self, *, takes_over: bool = True) -> list[LeasedMessage]:
@@ -46,7 +62,10 @@ class ConsumerSession:
 
         Raises ConsumerReplaced once a newer session is the consumer.
         """
-        standing = self._attend()
+        return self.stand(self._attend(), takes_over=takes_over)
+
+    def stand(self, standing: Standing, *, takes_over: bool = True) -> list[LeasedMessage]:
+        """As `beat`, by what the store has answered already."""
         if standing.replaced:
             raise replaced(self._consumer)
         if takes_over and self._others:
@@ -59,9 +78,16 @@ class ConsumerSession:
         if self.number:
             self._timeline.end_session(self._topic, self._consumer, self.number)
 
+    def held(self) -> list[LeasedMessage]:
+        """List what the session itself has leased and not finished."""
+        return self._timeline.my_leases(self._consumer, topic=self._topic, session=self.number)
+
+    def row(self) -> SessionRow:
+        """Describe it as it is now."""
+        return SessionRow(self._consumer, self.number, self._timeline.now_ms(), self._process)
+
     def _attend(self) -> Standing:
-        row = SessionRow(self._consumer, self.number, self._timeline.now_ms(), self._process)
-        (standing,) = self._timeline.attend_sessions(self._topic, [row])
+        (standing,) = self._timeline.attend_sessions(self._topic, [self.row()])
         return standing
 
     def _take_over(self, standing: Standing) -> list[LeasedMessage]:

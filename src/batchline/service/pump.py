@@ -163,7 +163,12 @@ class Pump:
 
     def _lease(self, wanted: Wanted, limit: int) -> list[LeasedMessage]:
         return self._timeline.lease(
-            self._topic, wanted.consumer, limit=limit, duration=wanted.duration, buckets=wanted.buckets
+            self._topic,
+            wanted.consumer,
+            limit=limit,
+            duration=wanted.duration,
+            buckets=wanted.buckets,
+            session=wanted.session and wanted.session(),
         )
 
     async def _release(self, messages: list[LeasedMessage]) -> None:

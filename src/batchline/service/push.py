@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from batchline.core.timeline_checks import check_number
 from batchline.service.hand import check_prefetch
 from batchline.service.messages import MESSAGES
 from batchline.service.operation import Socket, SocketCall
@@ -11,6 +12,9 @@ from batchline.wire.push import SOCKET_PROTOCOL
 
 __all__ = ["SOCKETS", "SubscribeQuery"]
 
+#: The largest number that every database can keep.
+MOST_SESSIONS: Final = (1 << 63) - 1
+
 
 class SubscribeQuery(Form):
     """Who wants messages, how many of them at most unfinished, for how long each."""
@@ -19,6 +23,8 @@ class SubscribeQuery(Form):
     prefetch: int = 1
     #: A span such as 30s; without it, the topic's.
     duration: str | None = None
+    #: The session of an earlier socket, to go on with what that had in hand; without it, a new one.
+    session: int | None = None
 
 
 async def subscribe(call: SocketCall[SubscribeQuery]) -> None:
@@ -26,7 +32,8 @@ async def subscribe(call: SocketCall[SubscribeQuery]) -> None:
     form = call.form
     duration = given_span("duration", form.duration)
     consumer, prefetch = call.caller.check_consumer(form.consumer), check_prefetch(form.prefetch)
-    subscriber = Subscriber(call, consumer, prefetch, duration)
+    session = None if form.session is None else check_number("session", form.session, MOST_SESSIONS)
+    subscriber = Subscriber(call, consumer, prefetch, duration, session)
     try:
         await subscriber.enter()
         offered = call.socket.scope.get("subprotocols", ())

@@ -1,4 +1,4 @@
-"""Who has a socket at this process: seen as consumers, asked for their tokens again, and one of each name."""
+"""The sockets at this process: seen as consumers, their tokens checked again, and one socket for each session."""
 
 import asyncio
 import logging
@@ -8,8 +8,18 @@ from datetime import timedelta
 from itertools import count
 from typing import Any, Final, Protocol
 
-from batchline.errors import BatchlineError, Degraded, ServiceRefused, StoreError, TopicRefused, Unauthorized
+from batchline.core.session import Standing
+from batchline.errors import (
+    BatchlineError,
+    ConsumerReplaced,
+    Degraded,
+    ServiceRefused,
+    StoreError,
+    TopicRefused,
+    Unauthorized,
+)
 from batchline.runtime.clock import wait_for
+from batchline.runtime.consumer_session import ConsumerSession, replaced
 from batchline.runtime.services import Wait
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tokens import Tokens
@@ -34,6 +44,7 @@ class Attending(Protocol):
     topic: str
     consumer: str
     token_text: str | None
+    session: ConsumerSession
     #: Set when it has let go of everything.
     ended: asyncio.Event
 
@@ -42,6 +53,12 @@ class Attending(Protocol):
 
     def sweep(self, now_ms: int) -> None:
         """Forget leases that have ended."""
+
+    def retire(self, error: ConsumerReplaced) -> None:
+        """Push no more; it ends when what is in hand is finished."""
+
+    async def stand(self, standing: Standing) -> None:
+        """Act on what its session is among those of its name."""
 
     def end(self, code: int, error: BatchlineError) -> None:
         """Tell it why, and close it."""
@@ -52,7 +69,7 @@ class Roll:
 
     def __init__(self, timeline: Timeline, tokens: Tokens, in_thread: InThread, *, wait: Wait = wait_for) -> None:
         self._timeline, self._tokens, self._in_thread, self._wait = timeline, tokens, in_thread, wait
-        self._present: dict[tuple[str, str], Attending] = {}
+        self._present: dict[tuple[str, str, int], Attending] = {}
         self._calling: asyncio.Task[None] | None = None
         self._empty = asyncio.Event()
 
@@ -60,13 +77,18 @@ class Roll:
         return len(self._present)
 
     async def enter(self, one: Attending) -> None:
-        """Note a socket, in place of an older one of the same consumer; raises what is wrong with the topic."""
-        older = self._present.get((one.topic, one.consumer))
-        self._present[one.topic, one.consumer] = one
+        """Note a socket, in place of an older one of the same session; raises what is wrong with the topic.
+
+        Older sessions of the same consumer retire.
+        """
+        older = self._present.get(_key(one))
+        self._present[_key(one)] = one
         try:
             if older is not None:
-                older.end(Close.REPLACED, ServiceRefused("another socket of this consumer was opened"))
+                older.end(Close.REPLACED, ServiceRefused("another socket of this session was opened"))
                 await self._wait(older.ended, LAST_WORDS_S)
+            for other in self._older(one):
+                other.retire(replaced(one.consumer))
             await self._in_thread(self._timeline.attend, one.topic, [one.seen(self._timeline.now_ms())])
         except BaseException:
             self._forget(one)
@@ -74,16 +96,20 @@ class Roll:
         if self._calling is None:
             self._calling = asyncio.ensure_future(self._call_all())
 
-    async def leave(self, one: Attending) -> None:
-        """Forget a socket; and its consumer, unless it has another one by now."""
-        if self._forget(one):
+    def _older(self, one: Attending) -> list[Attending]:
+        same = (other for other in self._present.values() if (other.topic, other.consumer) == (one.topic, one.consumer))
+        return [other for other in same if other.session.number < one.session.number]
+
+    async def leave(self, one: Attending, *, is_over: bool) -> None:
+        """Forget a socket; and its session if that `is_over`, unless it has another socket by now."""
+        if self._forget(one) and is_over:
             with suppress(StoreError, Degraded, TopicRefused):
-                await self._in_thread(self._timeline.unsubscribe, one.topic, one.consumer)
+                await self._in_thread(one.session.end)
 
     def _forget(self, one: Attending) -> bool:
-        if self._present.get((one.topic, one.consumer)) is not one:
+        if self._present.get(_key(one)) is not one:
             return False
-        del self._present[one.topic, one.consumer]
+        del self._present[_key(one)]
         if not self._present:
             self._empty.set()
         return True
@@ -132,6 +158,15 @@ class Roll:
         for topic, some in topics.items():
             try:
                 await self._in_thread(self._timeline.attend, topic, [one.seen(now_ms) for one in some])
+                rows = [one.session.row() for one in some]
+                standings = await self._in_thread(self._timeline.attend_sessions, topic, rows)
             except TopicRefused as error:
                 for one in some:
                     one.end(Close.TOPIC, error)
+            else:
+                for one, standing in zip(some, standings, strict=True):
+                    await one.stand(standing)
+
+
+def _key(one: Attending) -> tuple[str, str, int]:
+    return one.topic, one.consumer, one.session.number

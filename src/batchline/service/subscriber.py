@@ -11,7 +11,9 @@ import msgspec
 from starlette.websockets import WebSocketDisconnect
 
 from batchline.core.message import Lease, LeasedMessage, Outcome
-from batchline.errors import BatchlineError, Degraded, Forbidden, StoreError, TopicRefused
+from batchline.core.session import Standing
+from batchline.errors import BatchlineError, ConsumerReplaced, Degraded, Forbidden, StoreError, TopicRefused
+from batchline.runtime.consumer_session import ConsumerSession
 from batchline.service.hand import Hand, check_prefetch
 from batchline.service.leases import checked_leases
 from batchline.service.operation import SocketCall
@@ -46,21 +48,30 @@ FRAME_BYTES: Final = 1 << 20
 #: How long a close may take.
 CLOSE_S: Final = 5.0
 LEFT: Final = "the consumer has left"
+#: Codes of a client that closes its socket on purpose: its process is done with it.
+CLOSED_BY_CLIENT: Final = (1000, 1001)
 
 
 class Subscriber:
     """A socket, from before it is accepted until it has ended."""
 
-    def __init__(self, call: SocketCall[Any], consumer: str, prefetch: int, duration: timedelta | None) -> None:
+    def __init__(
+        self, call: SocketCall[Any], consumer: str, prefetch: int, duration: timedelta | None, session: int | None
+    ) -> None:
         self.topic, self.consumer, self.token_text = call.topic, consumer, call.token_text
+        self.session = ConsumerSession(
+            call.parts.timeline, call.topic, consumer, lease=duration, number=session, process=""
+        )
         self.ended = asyncio.Event()
         self._call, self._parts, self._socket = call, call.parts, call.socket
         self._duration = duration
         self._hand = Hand(prefetch)
-        self._wanted = Wanted(consumer, self._hand.room, duration)
+        self._wanted = Wanted(consumer, self._hand.room, duration, session=lambda: self.session.number)
         self._room = asyncio.Event()
         self._stop = asyncio.Event()
         self._closing: tuple[int, BatchlineError | None] | None = None
+        self._replaced: ConsumerReplaced | None = None
+        self._has_closed = False
         self._lease_ms = 0
         self._held: list[LeasedMessage] = []
         self._drift_ms = self._done = 0
@@ -71,8 +82,14 @@ class Subscriber:
         timeline, in_thread = self._parts.timeline, self._parts.in_thread
         # First of all: an older socket does not make room for one that is refused.
         self._lease_ms = (await in_thread(timeline.topic, self.topic)).lease_ms(self._duration)
+        try:
+            self._held = await in_thread(self.session.begin)
+        except ConsumerReplaced as error:
+            self._replaced = error
         await self._parts.roll.enter(self)
-        self._held = await in_thread(lambda: timeline.my_leases(self.consumer, topic=self.topic))
+        mine = await in_thread(self.session.held)
+        taken_over = {message.id for message in self._held}
+        self._held += [message for message in mine if message.id not in taken_over]
 
     async def live(self) -> None:
         """Push and listen, until one side ends it."""
@@ -104,13 +121,39 @@ class Subscriber:
         try:
             if self._closing == (Close.LEFT, None):
                 await self._release_all()
-            await self._parts.roll.leave(self)
+            await self._parts.roll.leave(self, is_over=self._is_over())
         finally:
             self.ended.set()
         if self._closing is not None:
             await self._close(*self._closing)
 
+    def _is_over(self) -> bool:
+        """Whether the session has ended: the consumer said so, or it has nothing in hand to come back for."""
+        return self._has_closed or self._closing == (Close.LEFT, None) or not len(self._hand)
+
     # --- what the roll asks ---
+
+    def retire(self, error: ConsumerReplaced) -> None:
+        """Push no more: another process is the consumer. The socket ends when what is in hand is finished."""
+        self._replaced = error
+        self._hand.prefetch = 0
+        self._end_if_retired()
+
+    def _end_if_retired(self) -> None:
+        if self._replaced is not None and not len(self._hand):
+            self.end(Close.REPLACED, self._replaced)
+
+    async def stand(self, standing: Standing) -> None:
+        """Act on what its session is among those of its name: retire, or take over what another has left."""
+        try:
+            found = await self._parts.in_thread(
+                lambda: self.session.stand(standing, takes_over=not self._stop.is_set())
+            )
+        except ConsumerReplaced as error:
+            self.retire(error)
+        else:
+            with suppress(WebSocketDisconnect, RuntimeError):  # its socket has just ended: they stay leased to it
+                await self._hand_over(found)
 
     def seen(self, now_ms: int) -> ConsumerRow:
         """How it was since it was seen last."""
@@ -122,6 +165,7 @@ class Subscriber:
         """Forget leases that have ended."""
         self._hand.sweep(now_ms)
         self._room.set()
+        self._end_if_retired()
 
     def end(self, code: int, error: BatchlineError | None) -> None:
         """Tell it why, and close it."""
@@ -138,10 +182,13 @@ class Subscriber:
                 prefetch=self._hand.prefetch,
                 clock_ms=self._parts.timeline.now_ms(),
                 resumed=len(self._held),
+                session=self.session.number,
             )
         )
         held, self._held = self._held, []
         await self._hand_over(held)
+        if self._replaced is not None:
+            self.retire(self._replaced)
 
     async def _push(self) -> None:
         try:
@@ -185,6 +232,7 @@ class Subscriber:
         while not self._stop.is_set():
             event = await self._socket.receive()
             if event["type"] == "websocket.disconnect":
+                self._has_closed = event.get("code") in CLOSED_BY_CLIENT
                 return
             data = event.get("text")
             answer = await self._answer(event.get("bytes") or b"" if data is None else data)
@@ -205,7 +253,8 @@ class Subscriber:
         if isinstance(frame, Extend | Release | Done):
             return await self._change(frame)
         if isinstance(frame, Prefetch):
-            self._hand.prefetch = check_prefetch(frame.prefetch)
+            prefetch = check_prefetch(frame.prefetch)
+            self._hand.prefetch = 0 if self._replaced else prefetch
         elif isinstance(frame, Beat):
             self._drift_ms = ms_of_at("the clock of a consumer", frame.clock) - self._parts.timeline.now_ms()
         elif isinstance(frame, Leave):
@@ -222,6 +271,7 @@ class Subscriber:
             self._hand.finished(outcomes)
             self._done += sum(outcome.outcome == "done" for outcome in outcomes)
         self._room.set()
+        self._end_if_retired()
         if isinstance(frame, Release):
             self._parts.pumps.of(self.topic).wake()
         return outcomes

@@ -23,6 +23,8 @@ class Wanted:
     limit: Callable[[], int]
     duration: timedelta | None = None
     buckets: range | None = None
+    #: The session to which the leases belong; None for a consumer without one.
+    session: Callable[[], int] | None = None
 
 
 @dataclass(slots=True, eq=False)

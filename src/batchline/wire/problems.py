@@ -37,6 +37,7 @@ STATUSES: Final[tuple[tuple[type[BatchlineError], int], ...]] = (
     (errors.FanoutExpired, 410),
     (errors.FanoutRefused, 409),
     (errors.TopicRefused, 409),
+    (errors.ConsumerReplaced, 409),
     (Degraded, 503),
     (StoreError, 503),
     (ServiceRefused, 400),

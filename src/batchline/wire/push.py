@@ -43,7 +43,7 @@ class Close:
     #: The token is revoked or has expired.
     POLICY: Final = 1008
     BROKEN: Final = 1011
-    #: Another socket of the same consumer was opened.
+    #: Another process is the consumer now, or another socket of the same session was opened.
     REPLACED: Final = 4001
     #: The topic is deleted.
     TOPIC: Final = 4004
@@ -106,6 +106,8 @@ class Subscribed(Saying, tag="subscribed", kw_only=True):
     clock_ms: int
     #: How many messages the consumer holds from before; they come first.
     resumed: int
+    #: The session, to be named when the socket is opened again; 0 if an older service does not say.
+    session: int = 0
 
 
 class Pushed(Saying, tag="messages", kw_only=True):
