@@ -10,6 +10,7 @@ import pytest
 
 from batchline.core.message import Lease, LeasedMessage, NewMessage, Outcome, made_place
 from batchline.errors import StoreUnavailable
+from batchline.runtime.consumer_session import ConsumerSession
 from batchline.runtime.prune import Prune
 from batchline.runtime.rescue import Rescue
 from batchline.runtime.timeline import Timeline
@@ -216,6 +217,29 @@ def bury_twins(timeline: Timeline, clock: HandClock, *, finished: bool) -> None:
     assert [one.lease.bundle for one in timeline.lease("lowest", "one")] == [second.lease.bundle]
     if not finished:
         assert timeline.read("lower", "twin", producer_group=OURS).version == first.lease.version + 1
+
+
+# --- sessions of one consumer -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", ["leased_spots", "hold_spots"])
+def test_the_lease_of_a_session_that_begins_meanwhile_is_not_taken(place: Place, step: str) -> None:
+    (id,) = place.create(None)
+    ended = ConsumerSession(place.timeline, TOPIC, "one", lease=MINUTE)
+    ended.begin()
+    (left,) = place.timeline.lease(TOPIC, "one", duration=MINUTE, session=ended.number)
+    older = ConsumerSession(place.timeline, TOPIC, "one", lease=MINUTE)
+    assert older.begin() == []
+    ended.end()
+    newer = ConsumerSession(place.timeline, TOPIC, "one", lease=MINUTE)
+    taken: list[LeasedMessage] = []
+    store = Interrupted(place.store, step, lambda: taken.extend(newer.begin()))
+    assert place.on(store).take_over(TOPIC, "one", older.number) == []
+    assert store.has_happened
+    assert [one.id for one in taken] == [id]
+    assert words(place.timeline.done(left.lease)) == ["lost"]
+    assert words(place.timeline.done(leases(taken))) == ["done"]
+    place.check()
 
 
 # --- owners beside consumers ------------------------------------------------------------------------------------------
