@@ -145,10 +145,9 @@ class Subscriber:
 
     async def stand(self, standing: Standing) -> None:
         """Act on what its session is among those of its name: retire, or take over what another has left."""
+        takes_over = not self._stop.is_set()
         try:
-            found = await self._parts.in_thread(
-                lambda: self.session.stand(standing, takes_over=not self._stop.is_set())
-            )
+            found = await self._parts.in_thread(lambda: self.session.stand(standing, takes_over=takes_over))
         except ConsumerReplaced as error:
             self.retire(error)
         else:
