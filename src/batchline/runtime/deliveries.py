@@ -2,16 +2,19 @@
 
 import secrets
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from batchline.core.message import Outcome
 from batchline.errors import StoreUnavailable
+from batchline.runtime.call_runner import CallRunner
 from batchline.runtime.timeline import Timeline
 from batchline.stores.delivering import Delivery, Settled, settle_deliveries
 from batchline.stores.fresh_numbers import fresh_number
 from batchline.stores.owning import NumbersTaken
 from batchline.stores.rows import Rows
+from batchline.stores.settling import Call, to_propagate
 from batchline.stores.store import Store
 from batchline.stores.topics import known_topic
 
@@ -31,26 +34,29 @@ class Deliveries:
 
     def __init__(self, store: Store, timeline: Timeline, topic: str):
         self._store, self._timeline, self._topic = store, timeline, topic
+        self._calls = CallRunner(store, lambda: timeline.now_ms() * 1_000)
         #: Fanouts that ended by what was settled here; each is told here or elsewhere, once.
         self.endings: list[Ending] = []
 
     def settle(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
-        """Note what became of parcels, in one transaction."""
+        """Note what became of parcels, in one transaction; a long chain of ancestors is settled in more."""
         self._timeline.check_clock()
-        now_ms, call_id = self._timeline.now_ms(), secrets.token_hex(8)
+        call_id = secrets.token_hex(8)
+        settled = self._calls.run(call_id, lambda call: self._settle(deliveries, call))
+        self.endings += settled.endings
+        above = self._calls.propagate(call_id, to_propagate(settled.endings))
+        self.endings += [ending for ending in dict.fromkeys(above) if ending not in settled.endings]
+        return settled.outcomes
+
+    def _settle(self, deliveries: Sequence[Delivery], call: Call) -> Settled:
         for _ in range(TRIES):
-            first = fresh_number(now_ms, NUMBERS * len(deliveries))
+            first = fresh_number(call.now_us // 1_000, NUMBERS * len(deliveries))
 
             def settle(rows: Rows, first: int = first) -> Settled:
-                moment_us, numbers = now_ms * 1_000, count(first)
-                return settle_deliveries(rows, self._topic, PRODUCER_GROUP, deliveries, moment_us, numbers, call_id)
+                return settle_deliveries(rows, self._topic, PRODUCER_GROUP, deliveries, count(first), call)
 
-            try:
-                settled = self._store.transact(settle)
-            except NumbersTaken:
-                continue
-            self.endings += settled.endings
-            return settled.outcomes
+            with suppress(NumbersTaken):
+                return self._store.transact(settle)
         raise StoreUnavailable(f"no free numbers were found in {TRIES} tries")
 
     def reached(self, publications: Iterable[str]) -> dict[tuple[str, int], int]:
