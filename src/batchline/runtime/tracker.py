@@ -57,7 +57,7 @@ class Tracker:
         expiry: ExpiryRules | None = None,
         on_complete: OnComplete | None = None,
     ) -> FanoutStatus:
-        """Open a fanout, with an id of yours or one made here. Opening it again in the same way changes nothing.
+        """Open a fanout, with an id of yours or one made here. A repeat is activity and changes nothing else.
 
         With a `parent` it counts as one item of that, done when this one is complete. More failed items than
         `tolerate` make it fail; None tolerates any number. The transaction that completes it puts the message of

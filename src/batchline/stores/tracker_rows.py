@@ -7,7 +7,7 @@
 
 `hold_…` reads rows and locks them until the transaction ends. Everybody takes locks in one order, so that nobody waits
 in a circle: groups, then shards, then fanouts; among each other by slot, by fanout and shard, by number. Only a child
-that ends goes on to its parent's groups with its own fanout held.
+that ends goes on to its parent's groups with its own fanout held, and so on for at most 64 levels.
 """
 
 from collections.abc import Sequence
