@@ -1,5 +1,6 @@
 """What workers tell the store: which parcels have arrived, and how far the lanes are."""
 
+import logging
 import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Deliveries"]
 
+log: Final = logging.getLogger("batchline")
 PRODUCER_GROUP: Final = "dead parcels"
 #: Numbers that a delivery may need, of spots that are split and messages that are made.
 NUMBERS: Final = 16
@@ -41,6 +43,33 @@ class Deliveries:
     def settle(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
         """Note what became of parcels, in one transaction; a long chain of ancestors is settled in more."""
         self._timeline.check_clock()
+        try:
+            return self._settle_together(deliveries)
+        except StoreUnavailable:
+            raise
+        except Exception:
+            if len(deliveries) == 1:
+                raise
+            log.warning("%d parcels cannot be settled together; each is settled apart", len(deliveries), exc_info=True)
+        return self._settle_apart(deliveries)
+
+    def _settle_apart(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
+        """Settle each parcel in a transaction of its own. Raise the first error when all have been tried."""
+        outcomes: list[Outcome] = []
+        errors: list[Exception] = []
+        for one in deliveries:
+            try:
+                outcomes += self._settle_together([one])
+            except StoreUnavailable:
+                raise
+            except Exception as error:
+                log.exception("parcel %r cannot be settled", one.parcel.id)
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return outcomes
+
+    def _settle_together(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
         call_id = secrets.token_hex(8)
         settled = self._calls.run(call_id, lambda call: self._settle(deliveries, call))
         self.endings += settled.endings
