@@ -51,12 +51,12 @@ class Breaking(Beforehand):
         self._bad, self._error = bad, error or RuntimeError("broken row")
 
     def transact(self, work: Callable[[Rows], T]) -> T:
-        """Do the work on rows, some of which are broken."""
+        """Do the work on rows that include broken ones."""
         return self._store.transact(lambda rows: work(cast("Rows", BrokenRows(rows, self._bad, self._error))))
 
 
 class BrokenRows:
-    """Rows, some of which are broken."""
+    """Rows that include broken ones."""
 
     def __init__(self, rows: Rows, bad: list[str], error: Exception):
         self._rows, self._bad, self._error = rows, bad, error

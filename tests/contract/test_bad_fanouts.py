@@ -47,7 +47,7 @@ def seal_rows(store: Store, id: str, now_us: int) -> None:
 def test_an_ancestor_that_cannot_be_completed_stops_only_itself(
     tracker: Tracker, fresh_store: Store, clock: HandClock, caplog: pytest.LogCaptureFixture, height: int
 ) -> None:
-    """Its message is unreadable, so that its completion raises; everything below it completes, and is told."""
+    """Its message is unreadable, so that its completion raises; everything below it completes, and is reported."""
     bad = bad_fanout(fresh_store, clock)
     ids = chain(fresh_store, height, clock(), parent=bad)
     outcome = tracker.seal(ids[-1])

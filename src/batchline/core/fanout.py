@@ -97,7 +97,7 @@ class Fanout:
 
     @property
     def ended_as(self) -> State | None:
-        """How it ended, as its parent is told: complete, failed, or expired before either. None while it lives."""
+        """How it ended, as its parent counts it: complete, failed, or expired before either. None while it lives."""
         if self.failed_us is not None:
             return "failed"
         if self.completed_us is not None:
