@@ -164,7 +164,7 @@ def test_a_repeated_call_finishes_a_chain_whose_process_died(
 
 
 def test_expiry_and_a_slow_call_end_each_fanout_once(tracker: Tracker, fresh_store: Store, clock: HandClock) -> None:
-    """Expiry takes over after the first transaction; the call finds nothing left to do, and no end is reported twice."""
+    """Expiry takes over after the first transaction; the call finds nothing left, and no end is reported twice."""
     ids, taken = chain(fresh_store, SOME, clock()), list[str]()
 
     def take_over() -> None:
