@@ -18,8 +18,8 @@ NUMBERS = 4
 
 
 def publish_complete(rows: Rows, fanout: Fanout, now_us: int) -> None:
-    """Publish the message of a fanout, if it has one. A topic that was deleted meanwhile takes none."""
-    if fanout.on_complete is None:
+    """Publish the message of a fanout that is complete, if it has one. A topic that was deleted takes none."""
+    if fanout.on_complete is None or fanout.ended_as != "complete":
         return
     message = read_on_complete(fanout.on_complete)
     outcome = _publish(rows, message, message.id or fanout.id, now_us)
