@@ -21,7 +21,7 @@ from batchline.core.message import (
 )
 from batchline.core.rate import allowed
 from batchline.core.spot import ENDED, Spot
-from batchline.core.topic import Topic, span_ms
+from batchline.core.topic import Topic
 from batchline.errors import ForeignMessage, InvalidMessage, UnknownMessage
 from batchline.stores.connections import Busy
 from batchline.stores.line import LineChanges
@@ -88,7 +88,7 @@ def create_messages(
     """Put messages on the line. One that is there already, with the same owner and body, is a success."""
     creating = _Creating(topic, creation, owner)
     moments = creation.messages.at_ms
-    latest_ms = creation.now_ms + span_ms(topic.max_ahead)
+    latest_ms = topic.latest_ms(creation.now_ms)
     wanted: Sequence[int] = range(len(moments))
     if moments and max(moments) > latest_ms:
         reason = f"topic {topic.name!r} takes messages up to {moment_ms(latest_ms).isoformat()}"
@@ -213,7 +213,7 @@ def move_messages(
     rows: TimelineRows, topic: Topic, owner: str, moments: Mapping[str, int], now_ms: int, numbers: Iterator[int]
 ) -> list[Outcome]:
     """Let an owner's messages stand at other moments; not while somebody holds a lease on them."""
-    latest_ms = now_ms + span_ms(topic.max_ahead)
+    latest_ms = topic.latest_ms(now_ms)
     too_far = {id for id, at_ms in moments.items() if at_ms > latest_ms}
     line = LineChanges(numbers)
     outcomes: dict[str, Outcome] = {}
