@@ -14,6 +14,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from batchline import NewMessage, Timeline, open_store
+from batchline.core.message import moment_ms
 from batchline.runtime.tokens import Tokens
 from batchline.service import roll
 from batchline.service.operation import Socket
@@ -114,8 +115,11 @@ def test_what_is_asked_is_answered_by_its_number(place: Place, timeline: Timelin
         assert [outcome["outcome"] for outcome in told["outcomes"]] == ["released", "lost"]
         (again,) = pushed(opened, 1)
         assert again["attempts"] == 2
-    (attempt,) = timeline.read(topic, "m0", producer_group="p").history
-    assert attempt.reason == "not now"
+        say(opened, "release", request=9, leases=[again["lease"]], after_ms=3_600_000)
+        assert heard(opened, "outcomes")["outcomes"][0]["outcome"] == "released"
+    found = timeline.read(topic, "m0", producer_group="p")
+    assert [attempt.reason for attempt in found.history] == ["not now", ""]
+    assert timedelta(minutes=59) < found.at - moment_ms(timeline.now_ms()) < timedelta(hours=1, seconds=1)
 
 
 def test_malformed_frames_are_answered_and_the_socket_lives(place: Place, timeline: Timeline, topic: str) -> None:
@@ -126,6 +130,7 @@ def test_malformed_frames_are_answered_and_the_socket_lives(place: Place, timeli
         frames: list[str | bytes] = ["", "{", "[]", '{"type":"dance"}', '{"type":"done","leases":[1]}', b"\xff", b""]
         frames += ['{"type":"done","leases":["nonsense"],"request":3}', '{"type":"prefetch","prefetch":-1}']
         frames += ['{"type":"beat","clock":"yesterday"}', '{"type":"done","leases":[],"unknown":1}']
+        frames += ['{"type":"release","leases":[],"after_ms":-1}', '{"type":"release","leases":[],"after_ms":1,"at":1}']
         for frame in frames:
             opened.send(frame)
             assert heard(opened, "problem")["problem"]["status"] == 400

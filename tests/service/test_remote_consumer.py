@@ -11,10 +11,11 @@ import pytest
 
 from batchline import Consumer, Later, LeasedMessage, NewMessage, RetryRules, Timeline, open_store
 from batchline.client import Client
+from batchline.core.message import moment_ms
 from batchline.errors import ConsumerReplaced, InvalidInput, TopicDeleted, Unauthorized, UnknownTopic
 from batchline.runtime.intake import Pushing
 from batchline.runtime.polling import Polling
-from tests.doubles import new_id
+from tests.doubles import HandClock, new_id
 from tests.service.serving import Place, placed
 
 PATIENCE_S = 20
@@ -51,7 +52,7 @@ def run(consumer: Consumer, beside: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(both())
 
 
-def consumer_of(place: Place, topic: str, handler: Any, **options: Any) -> Consumer:
+def consumer_of(place: Pushing, topic: str, handler: Any, **options: Any) -> Consumer:
     usual: dict[str, Any] = {"consumer": "worker", "retry": SOON}
     return Consumer(place, topic, handler, **(usual | options))
 
@@ -90,6 +91,29 @@ def test_what_fails_comes_again_and_what_is_for_later_later(place: Place, timeli
     consumer = consumer_of(place, topic, handle)
     run(consumer, lambda: until(lambda: timeline.count(topic).total == 0))
     assert consumer.outcomes == {"released": 3, "done": 2}
+
+
+def test_later_goes_by_the_clock_of_the_service_even_if_that_of_the_consumer_jumps() -> None:
+    brokers, ours, seven = HandClock(), HandClock(), timedelta(minutes=7)
+    with open_store("memory://") as store, placed(store, clock=brokers) as place:
+        assert place.service is not None
+        timeline = place.service.parts.timeline
+        topic = timeline.create_topic("jobs").name
+        put(timeline, topic, 2)
+
+        async def handle(message: LeasedMessage) -> Later | None:
+            ours.us += 3_600_000_000
+            if message.id == "m0":
+                raise RuntimeError("not yet")
+            return Later(seven, "not now")
+
+        retry = RetryRules(first=seven, factor=1, longest=seven, jitter=0)
+        with Client(place.url, clock=ours) as client:
+            consumer = consumer_of(client, topic, handle, retry=retry)
+            run(consumer, lambda: until(lambda: timeline.count(topic).waiting == 2))
+        assert consumer.outcomes == {"released": 2}
+        for id in ("m0", "m1"):
+            assert timeline.read(topic, id, producer_group="p").at == moment_ms(timeline.now_ms() + 1) + seven
 
 
 def test_leases_are_extended_while_handlers_work(place: Place, timeline: Timeline, topic: str) -> None:

@@ -14,6 +14,7 @@ from batchline.core.message import Lease, LeasedMessage, Outcome, lease_text
 from batchline.core.moment import check_span, span_text
 from batchline.core.name import check_name
 from batchline.core.retry import RetryRules
+from batchline.core.topic import span_ms
 from batchline.errors import ServiceUnavailable
 from batchline.runtime.clock import now_us
 from batchline.runtime.intake import Finished
@@ -94,10 +95,11 @@ class Push:
         connection = await self._connected()
         return await connection.ask(Extend(leases=self._texts(leases)), self._extended)
 
-    async def release(self, leases: Sequence[Lease], at_ms: int | None, reason: str) -> list[Outcome]:
-        """Give messages back, for a moment or at once."""
+    async def release(self, leases: Sequence[Lease], after: timedelta | None, reason: str) -> list[Outcome]:
+        """Give messages back, due after a span by the service's clock, or at once."""
         connection = await self._connected()
-        frame = Release(leases=self._texts(leases), at=at_ms, reason=reason)
+        after_ms = None if after is None else span_ms(after)
+        frame = Release(leases=self._texts(leases), after_ms=after_ms, reason=reason)
         return await connection.ask(frame, self._finished)
 
     async def done(self, finished: Finished) -> list[Outcome]:

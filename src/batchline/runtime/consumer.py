@@ -179,7 +179,7 @@ class Consumer:
         ended = [one for one in self._running if one.task.done()]
         if not ended:
             return
-        back: dict[tuple[int, str], list[Running]] = {}
+        back: dict[tuple[timedelta, str], list[Running]] = {}
         done: list[Running] = []
         for one in ended:
             later = self._later(one)
@@ -190,9 +190,9 @@ class Consumer:
         if done:
             finished = [(one.message, one.lease) for one in done]
             self._told(done, await self._intake.done(finished))
-        for (at_ms, reason), some in back.items():
+        for (after, reason), some in back.items():
             leases = [one.lease for one in some]
-            self._told(some, await self._intake.release(leases, at_ms, reason))
+            self._told(some, await self._intake.release(leases, after, reason))
 
     def _told(self, some: Sequence[Running], outcomes: Sequence[Outcome]) -> None:
         """The store knows of these: should it not answer for others, the next turn tells it of those alone."""
@@ -200,15 +200,14 @@ class Consumer:
         gone = set(map(id, some))
         self._running = [one for one in self._running if id(one) not in gone]
 
-    def _later(self, one: Running) -> tuple[int, str] | None:
-        """When a message is to come again, and why; None if it is done."""
-        now_ms = self._intake.now_ms()
+    def _later(self, one: Running) -> tuple[timedelta, str] | None:
+        """Return the span until a message is due again, and why; None if it is done."""
         error: BaseException | None = asyncio.CancelledError() if one.task.cancelled() else one.task.exception()
         if error is not None:
             pause_ms = self._retry.pause_ms(one.message.attempts, self._chance())
-            return now_ms + pause_ms, reason_text(f"{type(error).__name__}: {error}")
+            return timedelta(milliseconds=pause_ms), reason_text(f"{type(error).__name__}: {error}")
         answer = one.task.result()
-        return None if answer is None else (now_ms + span_ms(answer.after), reason_text(answer.reason))
+        return None if answer is None else (answer.after, reason_text(answer.reason))
 
     async def _extend(self) -> None:
         soon_ms = self._intake.now_ms() + self._intake.lease_ms // 2
