@@ -128,7 +128,7 @@ def test_an_account_must_have_an_address(account_url: str) -> None:
 
 
 class Partial(BlobLeases):
-    """Leases of which partition 1 cannot be reached, which is known after another was granted."""
+    """Leases where partition 1 fails after another partition was granted."""
 
     granted = threading.Event()
 

@@ -34,7 +34,7 @@ class Load:
     waits: list[tuple[float, float]] = field(default_factory=list)
 
     async def run(self, dispatcher: Any, seconds: float) -> None:
-        """Enqueue until so many seconds have passed, at random moments."""
+        """Enqueue operations at random or regular moments until `seconds` have passed."""
         watcher = Watcher(self.process, name="load")
         due_s = end_s = virtual_seconds()
         end_s += seconds
