@@ -61,8 +61,9 @@ class Limiter(ABC):
         now_s = self._clock()
         capacity = self.configured(now_s)
         if self._ramp is not None:
-            self._ramping = self._ramping or Ramping(self._ramp, now_s)
-            capacity = self._ramping.allow(capacity, now_s)
+            # Until a dispatcher has started, nothing is sent to the receiver that could let it scale.
+            ramping = self._ramping or Ramping(self._ramp, now_s)
+            capacity = ramping.allow(capacity, now_s)
         if self._adapting is not None:
             capacity = capacity * self._adapting.share(now_s)
         if capacity != self._told:
@@ -82,6 +83,11 @@ class Limiter(ABC):
         if self._user not in (None, dispatcher):
             raise ImproperOrder("a limiter belongs to one dispatcher, and this one has one already")
         self._user = dispatcher
+
+    def begin_ramp(self) -> None:
+        """Let the ramp, if there is one, grow from now on: the dispatcher has started."""
+        if self._ramp is not None:
+            self._ramping = Ramping(self._ramp, self._clock())
 
     async def provision(self) -> None:
         """Make, and look over, what it needs."""
