@@ -49,7 +49,7 @@ class Callbacks:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-async def call_in(threads: Executor, function: Callable[..., Any], *arguments: Any) -> Any:
+async def call_in(threads: Executor | None, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call an async function, or a plain one in a thread, and wait for what it returns."""
     if inspect.iscoroutinefunction(function):
         return await function(*arguments)
