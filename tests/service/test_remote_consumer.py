@@ -11,6 +11,7 @@ import pytest
 
 from batchline import Consumer, Later, LeasedMessage, NewMessage, RetryRules, Timeline, open_store
 from batchline.client import Client
+from batchline.client.connection import Connection
 from batchline.core.message import moment_ms
 from batchline.errors import ConsumerReplaced, InvalidInput, TopicDeleted, Unauthorized, UnknownTopic
 from batchline.runtime.intake import Pushing
@@ -264,3 +265,32 @@ def test_both_ways_to_messages_are_intakes_and_nothing_else_is(place: Place, tim
         Consumer(object(), topic, print)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="finish"):
         Consumer(place, topic, print, finish=lambda _: [])
+
+
+def test_an_error_of_ours_in_a_connection_is_logged_and_the_consumer_connects_again(
+    place: Place, timeline: Timeline, topic: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handled: Counter[str] = Counter()
+    read, failures = Connection._heard, iter([1, 2])
+
+    def heard(self: Connection, *arguments: Any) -> None:
+        if next(failures, None):
+            raise ZeroDivisionError
+        read(self, *arguments)
+
+    async def handle(message: LeasedMessage) -> None:
+        handled[message.id] += 1
+
+    async def story() -> None:
+        await asyncio.sleep(0)
+        put(timeline, topic, 3)
+        await until(lambda: bool(consumer.troubles()))
+        assert [(one.loop, one.error) for one in consumer.troubles()] == [("consume", "ZeroDivisionError")]
+        await until(lambda: len(handled) == 3 and not consumer.troubles())
+
+    monkeypatch.setattr(Connection, "_heard", heard)
+    consumer = consumer_of(place, topic, handle)
+    run(consumer, story)
+    assert f"loop consume ({topic}) failed" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+    assert consumer.supervisor.failures()["consume"] >= 2

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -28,19 +28,26 @@ from batchline.wire.push import Close
 from tests.doubles import HandClock
 
 
+class HasTimeline(Protocol):
+    """What a socket is opened on."""
+
+    @property
+    def timeline(self) -> Timeline: ...
+
+
 class OneSocket:
     """A socket as the roll knows it."""
 
     def __init__(
         self,
-        scene: "Scene",
+        parts: "HasTimeline",
         consumer: str,
         token_text: str | None = None,
         topic: str = "jobs",
         session: int | None = None,
     ) -> None:
         self.topic, self.consumer, self.token_text = topic, consumer, token_text
-        self.session = ConsumerSession(scene.timeline, topic, consumer, number=session, process="")
+        self.session = ConsumerSession(parts.timeline, topic, consumer, number=session, process="")
         self.retired = 0
         self.standings: list[Standing] = []
         self.ended = asyncio.Event()

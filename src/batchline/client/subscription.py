@@ -15,7 +15,7 @@ from batchline.core.moment import check_span, span_text
 from batchline.core.name import check_name
 from batchline.core.retry import RetryRules
 from batchline.core.topic import span_ms
-from batchline.errors import ServiceUnavailable
+from batchline.errors import BatchlineError, ServiceUnavailable
 from batchline.runtime.clock import now_us
 from batchline.runtime.intake import Finished
 from batchline.wire.messages import LeasedForm, LeasedMessages
@@ -150,6 +150,7 @@ class Push:
                 return old
             if not isinstance(old.lost, ServiceUnavailable):
                 raise old.lost
+            _raise_once(old)
         connection = self._connection = await open_connection(Place(self._address(), self._token, self._tls))
         self._ahead_ms = connection.greeting.clock_ms - self._clock() // 1_000
         self._session = connection.greeting.session
@@ -196,3 +197,12 @@ class Push:
         self._failures = 0
         for outcome in outcomes:
             self._leases.pop(outcome.id, None)
+
+
+def _raise_once(lost: Connection) -> None:
+    """Raise the error that ended a connection, so that its consumer pauses before it connects again."""
+    broken, lost.broken = lost.broken, None
+    if isinstance(broken, BatchlineError):
+        raise ServiceUnavailable(f"the connection was given up: {broken}") from broken
+    if broken is not None:
+        raise broken

@@ -13,7 +13,7 @@ from batchline.core.dispatch_rules import DispatchRules
 from batchline.core.operation import WAITING, Operation, Watcher
 from batchline.core.pausing import Pausing
 from batchline.core.recent import Recent
-from batchline.core.settled_cost import Settling, divide_actual
+from batchline.core.settled_cost import SettledCost, divide_actual
 from batchline.core.taking import Batched, take_batches
 from batchline.core.ticker import Ticker
 from batchline.errors import DuplicateOperation, InvalidOperation, TooExpensive, TooManyAttempts, did_you_mean, shown
@@ -63,7 +63,7 @@ class Dispatch:
         self._next_late_s = math.inf
         self._last_handout_s = -math.inf
         self._arrived, self._sent = Recent(), Recent()
-        self._settling = Settling()
+        self._settling = SettledCost()
         self._arriving: Amount = 0
         self._requested: Amount = 0
         #: What waits elsewhere until what is here has gone.

@@ -5,13 +5,13 @@ from typing import Any, Final
 
 from batchline.core.cost import Amount, Amounts, part_of
 
-__all__ = ["Settling", "divide_actual"]
+__all__ = ["SettledCost", "divide_actual"]
 
 #: After this time an operation counts half as much as a new one.
 HALF_LIFE_S: Final = 5.0
 
 
-class Settling:
+class SettledCost:
     """The ratio of actual to estimated cost of recent operations, for each capacity."""
 
     def __init__(self) -> None:

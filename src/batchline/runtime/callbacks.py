@@ -8,7 +8,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Final
 
-__all__ = ["Callbacks", "call_in", "error_text"]
+__all__ = ["Callbacks", "call_in", "error_text", "failure_of"]
 
 log = logging.getLogger("batchline")
 #: How many plain functions may run at once, each in a thread, if nobody has said how many.
@@ -46,7 +46,7 @@ class Callbacks:
             # A coroutine is closed by no task of its own: then the loop is gone.
             if isinstance(error, asyncio.CancelledError | GeneratorExit) and (self._over() or _task() is not task):
                 raise
-            raise _failure(error) from error
+            raise failure_of(error) from error
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that calls, without waiting for it."""
@@ -69,7 +69,7 @@ class Callbacks:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-async def call_in(threads: Executor, function: Callable[..., Any], *arguments: Any) -> Any:
+async def call_in(threads: Executor | None, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call an async function, or a plain one in a thread, and wait for what it returns."""
     if inspect.iscoroutinefunction(function):
         return await function(*arguments)
@@ -86,7 +86,7 @@ def _call_plain(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any
         raise RuntimeError("it raised StopIteration") from error
 
 
-def _failure(error: BaseException) -> Exception:
+def failure_of(error: BaseException) -> Exception:
     """Describe a BaseException as an Exception, which handlers of errors can raise and keep without ending the loop."""
     if isinstance(error, asyncio.CancelledError):
         return RuntimeError("it was cancelled")

@@ -5,7 +5,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final, Literal, Self
 
@@ -14,6 +14,7 @@ from batchline.core.dispatch_rules import DispatchRules
 from batchline.core.moment import check_span, span_text
 from batchline.core.operation import Operation, Watcher, check_operations
 from batchline.core.retry import RetryRules
+from batchline.core.trouble import SERVING
 from batchline.errors import (
     BufferFull,
     DeadlinePassed,
@@ -27,6 +28,7 @@ from batchline.runtime.callbacks import Callbacks, error_text
 from batchline.runtime.clock import elapsed_seconds, now_us, wait_for
 from batchline.runtime.events import Events
 from batchline.runtime.limiter import Limiter
+from batchline.runtime.supervisor import Supervised, Supervisor
 from batchline.runtime.threadsafe import Threadsafe
 
 __all__ = ["Dispatcher", "Remains"]
@@ -47,8 +49,11 @@ class Remains:
     unfinished: list[Operation] = field(default_factory=list)
 
 
-class Dispatcher:
-    """Hands operations to their watchers in batches, within the capacity of a limiter. One for each receiver."""
+class Dispatcher(Supervised):
+    """Hands operations to their watchers in batches, within the capacity of a limiter. One for each receiver.
+
+    A step that fails, for a limiter of your own say, is logged and repeated after a pause; `troubles()` shows it.
+    """
 
     def __init__(
         self,
@@ -96,6 +101,11 @@ class Dispatcher:
         #: Batches whose callbacks have raised, and that on_error has in hand.
         self._failing: dict[int, Handout] = {}
         self._clock, self._wall, self._chance = clock, wall, chance
+        self.supervisor = Supervisor(chance=chance)
+        if limiter is not None:
+            self.supervisor.adopt(limiter.supervisor)
+        #: Failing steps are repeated in a flush interval at first: producers wait for it.
+        self._steps = self.supervisor.loop("dispatch", back_off=replace(SERVING, first=self.rules.flush_interval))
         self._loop: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._owns_limiter = False
@@ -118,7 +128,7 @@ class Dispatcher:
         self._phase = "started"
         self._dispatch.begin(self._capacity, self._clock())
         self.threadsafe.loop = asyncio.get_running_loop()
-        self._loop = asyncio.ensure_future(self._run())
+        self._loop = self._steps.start(self._run)
 
     async def _start_limiter(self, limiter: Limiter) -> None:
         limiter.use(self)
@@ -314,16 +324,15 @@ class Dispatcher:
 
     async def _run(self) -> None:
         while self._phase != "stopped":
-            now_s = self._clock()
-            rest_s = self.rules.flush_interval.total_seconds()
-            try:
-                self._step(now_s)
-                rest_s = self._dispatch.wake_s(now_s) - self._clock()
-            except Exception:
-                # A limiter of somebody's own, say: producers would wait for ever, and never hear why.
-                log.exception("a step of the dispatcher failed; the next is in a flush interval")
-            await wait_for(self._wake, rest_s)
+            await wait_for(self._wake, await self._steps.turn(self._turn))
             self._wake.clear()
+
+    async def _turn(self) -> float:
+        now_s = self._clock()
+        if self._steps.trouble is not None:
+            self._flush_asked = True  # a step that does nothing is not clean
+        self._step(now_s)
+        return self._dispatch.wake_s(now_s) - self._clock()
 
     def _step(self, now_s: float) -> None:
         """All that is due now."""

@@ -7,9 +7,11 @@ from typing import Any, Literal, Self
 from batchline.core.adaptive import Adapting, Adaptive
 from batchline.core.cost import Amounts, same_names
 from batchline.core.ramp import Ramp, Ramping
+from batchline.core.trouble import Trouble
 from batchline.errors import ImproperOrder, InvalidRules, shown
 from batchline.runtime.clock import elapsed_seconds
 from batchline.runtime.events import Events
+from batchline.runtime.supervisor import Supervisor
 
 __all__ = ["Limiter"]
 
@@ -29,6 +31,7 @@ class Limiter(ABC):
         _check_kind("ramp", ramp, Ramp)
         _check_kind("adaptive", adaptive, Adaptive)
         self.events = Events()
+        self.supervisor = Supervisor()
         self.phase: Phase = "new"
         self._clock = clock
         self._ramp = ramp
@@ -70,6 +73,10 @@ class Limiter(ABC):
             self._told = capacity
             self.events.emit("capacity", capacity)
         return capacity
+
+    def troubles(self) -> list[Trouble]:
+        """Return its loops whose last step failed."""
+        return self.supervisor.troubles()
 
     def throttled(self) -> None:
         """The receiver throttles."""

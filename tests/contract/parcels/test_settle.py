@@ -1,4 +1,4 @@
-"""Settling: items done, messages gone and lanes further in one go; each once, whoever tells it, however often."""
+"""SettledCost: items done, messages gone and lanes further in one go; each once, whoever tells it, however often."""
 
 from collections.abc import Iterable
 from dataclasses import replace
