@@ -142,7 +142,7 @@ async def test_a_loop_whose_every_second_step_fails_does_not_fill_the_log(caplog
     assert len(failures) == 5
 
 
-@pytest.mark.parametrize("verb", ["done", "release", "unsubscribe"])
+@pytest.mark.parametrize("verb", ["done", "release", "end_session"])
 @virtually
 async def test_an_error_at_the_end_does_not_keep_a_consumer_from_ending(
     verb: str, caplog: pytest.LogCaptureFixture
