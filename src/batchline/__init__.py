@@ -37,6 +37,7 @@ from batchline.core.pipeline import Capacity, Pipeline, Publication, SinkAddress
 from batchline.core.ramp import Ramp
 from batchline.core.retry import RetryRules
 from batchline.core.topic import Topic
+from batchline.core.trouble import Trouble
 from batchline.errors import BatchlineError, Throttled
 from batchline.leases import LeaseManager, open_leases
 from batchline.runtime.beat import Beat
@@ -117,6 +118,7 @@ __all__ = [
     "Timeline",
     "Topic",
     "Tracker",
+    "Trouble",
     "Upcoming",
     "Verdict",
     "Watcher",

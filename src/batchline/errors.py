@@ -38,6 +38,7 @@
     ├── OperationRefused      operations that the dispatcher does not take; none of them was enqueued
     │   ├── TooExpensive          it costs more than the limiter can ever give
     │   ├── TooManyAttempts       its watcher allows no further one
+    │   ├── DuplicateOperation    it is already enqueued or in flight
     │   ├── BufferFull            there is no room, and one does not wait
     │   └── DispatcherStopped     it takes nothing any more; `operations` are those that were left out
     ├── DeliveryError         raised by a sink: a parcel, or some, did not arrive
@@ -89,6 +90,7 @@ __all__ = [
     "Degraded",
     "DeliveryError",
     "DispatcherStopped",
+    "DuplicateOperation",
     "FanoutExists",
     "FanoutExpired",
     "FanoutRefused",
@@ -311,6 +313,10 @@ class TooManyAttempts(OperationRefused):
     """The operation was handed out as often as its watcher allows."""
 
 
+class DuplicateOperation(OperationRefused):
+    """The operation is already enqueued or in flight: enqueue it again after its batch has ended, or make a new one."""
+
+
 class BufferFull(OperationRefused):
     """The buffer has no room for these operations now; try later, or wait with `enqueue`."""
 
@@ -487,3 +493,5 @@ def shown(value: object) -> str:
         return repr(value)[:LONGEST_SHOWN]
     except ValueError:  # Python writes no number out that has thousands of digits
         return f"an {type(value).__name__} too long to show"
+    except Exception:  # noqa: BLE001 - a faulty repr of a payload must not hide the error that shows it
+        return f"a {type(value).__name__} that cannot be shown"

@@ -244,7 +244,7 @@ def _delivering(pipeline: Pipeline, store: Store, work: bool) -> Iterator[Workin
     name = f"{pipeline.name}-run-{socket.gethostname()}"
     with (
         Working(partial(worker_of, pipeline, store, worker=name)) as working,
-        reporting(store, "work", name, WorkerNumbers(working.worker, pipeline.capacity)),
+        reporting(store, "work", name, WorkerNumbers(working.worker, pipeline.capacity), working.worker.supervisor),
     ):
         yield working
 

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from batchline.runtime.clock import now_us
 from batchline.runtime.tracker import Tracker
 from batchline.stores.opening import open_store
-from tests.stores.killable import ITEMS, finish_fanouts
+from batchline.stores.settling import HEAD_START_US, LEVELS_AT_ONCE
+from tests.contract.tracking import chain, expire_all
+from tests.stores.killable import ITEMS, finish_fanouts, seal_in_part
 from tests.stores.racing import MORE, PATIENCE_S, recount
 
 KILLS = 20 * MORE
@@ -72,3 +75,30 @@ def test_workers_that_are_killed_leave_an_exact_state_to_the_next(url: str) -> N
     # Who was told and died before it could say so: it is known all the same, from completed_at.
     assert sum(told[number] == 0 for number in range(begun + 1)) <= KILLS
     assert len(rows) <= begun + 2
+
+
+@pytest.mark.parametrize("transactions", [0, 1, 2])
+def test_a_deep_chain_completes_after_a_kill_between_its_transactions(url: str, transactions: int) -> None:
+    with open_store(url) as store:
+        ids = chain(store, 3 * LEVELS_AT_ONCE, now_us())
+    context = get_context("forkserver")
+    here, there = context.Pipe()
+    worker = context.Process(target=seal_in_part, args=(url, ids[-1], transactions, there))
+    worker.start()
+    there.close()
+    assert here.poll(PATIENCE_S)
+    assert here.recv() == "written"
+    worker.kill()
+    worker.join(PATIENCE_S)
+    here.close()
+    assert worker.exitcode == -9
+    with open_store(url) as store:
+        later = Tracker(store, clock=lambda: now_us() + HEAD_START_US)
+        complete = [id for id in ids if later.status(id).state == "complete"]
+        assert len(complete) == transactions * LEVELS_AT_ONCE + (transactions > 0)
+        if not transactions:
+            assert later.seal(ids[-1]).completed
+        told = expire_all(later).completed
+        assert {later.status(id).state for id in ids} == {"complete"}
+        assert sorted(told) == (sorted(set(ids) - set(complete)) if transactions else [])
+        assert expire_all(later).completed == []

@@ -16,15 +16,25 @@ from tests.client.crooked import Crooked
 from tests.doubles import new_id
 
 #: What a broker does for itself, or for its admins.
-OF_BROKERS = {"attend", "beat", "read_any", "health", "check_clock", "now_ms"}
+OF_BROKERS = {
+    "attend",
+    "beat",
+    "read_any",
+    "health",
+    "check_clock",
+    "now_ms",
+    "attend_sessions",
+    "take_over",
+    "end_session",
+}
 VERBS = [
     (kind, name)
     for kind in (Tracker, Timeline)
     for name in vars(kind)
     if not name.startswith("_") and name not in OF_BROKERS
 ]
-#: What only one of them has, and why: a service can wait; a client takes care of its numbers by itself.
-BEYOND = {"lease": {"wait"}, "create": {"call_number"}}
+#: What only one of them has, and why: a service can wait; a client takes care of its numbers, a socket of its session.
+BEYOND = {"lease": {"wait", "session"}, "my_leases": {"session"}, "create": {"call_number"}}
 
 
 @pytest.mark.parametrize(("kind", "name"), VERBS, ids=[name for _, name in VERBS])

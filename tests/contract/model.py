@@ -95,6 +95,7 @@ class Model:
             there = self.fanout(name)
             if (self.parent_of(there), there.tolerate) != (parent, tolerate):
                 raise Refused(errors.FanoutExists)
+            self.touch(there, there.parent)
             return False
         above = None if parent is None else self.fanout(parent)
         if above is not None and above.sealed is not None:
@@ -116,6 +117,7 @@ class Model:
         if add_id in fanout.adds:
             if sum(upto for _, upto in fanout.adds[add_id]) != count:
                 raise Refused(errors.InvalidCount)
+            self.touch(fanout)
             return fanout.adds[add_id]
         if fanout.sealed is not None:
             raise Refused(errors.FanoutSealed)
@@ -130,6 +132,12 @@ class Model:
             self.groups[group] = (fanout, upto, False)
             self.take(fanout, [f"{name}:{group}:{index}" for index in range(upto)])
 
+    def touch(self, *fanouts: ModelFanout | None) -> None:
+        """What a caller did is activity, repeats included."""
+        for one in fanouts:
+            if one is not None and one.expired is None:
+                one.active = self.now
+
     def take(self, fanout: ModelFanout, items: list[str]) -> None:
         fanout.items += items
         fanout.pending |= set(items)
@@ -138,6 +146,7 @@ class Model:
     def seal(self, name: str, call: str) -> Answer:
         fanout = self.fanout(name)
         if fanout.sealed is not None:
+            self.touch(fanout)
             return self.told(call, Answer())
         fanout.sealed = fanout.active = self.now
         answer = Answer()
@@ -170,6 +179,7 @@ class Model:
             new = item in fanout.pending and item not in hit
             answer.changed += new
             answer.repeated += not new
+            self.touch(fanout)
             if new:
                 hit[item] = fanout
 

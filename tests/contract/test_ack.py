@@ -77,7 +77,7 @@ def test_the_last_ack_completes_a_sealed_fanout_and_only_it_is_told(
     assert not tracker.seal(fanout).completed
     status = tracker.status(fanout)
     assert (status.state, status.completed, status.pending, status.acked) == ("complete", True, 0, 3)
-    assert status.completed_at == status.last_activity_at == moment_of(BEGIN_US + 7)
+    assert (status.completed_at, status.last_activity_at) == (moment_of(BEGIN_US + 7), moment_of(BEGIN_US + 14))
 
 
 def test_the_last_ack_before_the_seal_completes_nothing(finishing: Finishing, tracker: Tracker) -> None:
@@ -159,7 +159,7 @@ def test_one_call_acknowledges_items_of_many_fanouts(tracker: Tracker) -> None:
 def test_a_call_of_more_groups_than_a_transaction_takes_on_is_one_call(
     tracker: Tracker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("batchline.runtime.tracker.GROUPS_AT_ONCE", 2)
+    monkeypatch.setattr("batchline.runtime.item_finisher.GROUPS_AT_ONCE", 2)
     one, its = opened(tracker, 64 * 5)
     other, others = opened(tracker, 3)
     tracker.seal(one)

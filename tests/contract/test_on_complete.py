@@ -50,12 +50,14 @@ def test_the_seal_publishes_it_if_it_comes_last(tracker: Tracker, timeline: Time
     assert (message.id, message.body, message.producer_group) == ("follow-up", b"x", "imports")
 
 
-def test_it_is_due_when_it_was_asked_to_be(tracker: Tracker, timeline: Timeline, topic: str, clock: HandClock) -> None:
-    after = timedelta(minutes=5)
-    fanout = tracker.open(new_id(), on_complete=OnComplete(topic, after=after))
-    clock.us += 7_000_000
+@pytest.mark.parametrize(("after_us", "due_ms"), [(0, 0), (543, 1), (544, 2), (300_000_000, 300_001)])
+def test_it_is_due_after_its_span_and_never_early(
+    tracker: Tracker, timeline: Timeline, topic: str, clock: HandClock, after_us: int, due_ms: int
+) -> None:
+    fanout = tracker.open(new_id(), on_complete=OnComplete(topic, after=timedelta(microseconds=after_us)))
+    clock.us += 7_000_000  # it shows 457 µs past a whole millisecond
     tracker.seal(fanout.id)
-    assert timeline.next_due(topic, "worker") == clock.us // 1_000 + 300_000
+    assert timeline.next_due(topic, "worker") == clock.us // 1_000 + due_ms
 
 
 def test_a_fanout_that_fails_publishes_nothing(tracker: Tracker, timeline: Timeline, topic: str) -> None:

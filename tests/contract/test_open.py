@@ -1,5 +1,6 @@
 """Opening: what a new fanout is, what opening it again answers, and what is refused."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -35,15 +36,16 @@ def test_a_fanout_keeps_its_labels_and_how_many_failures_it_tolerates(tracker: T
     assert tracker.open(new_id(), tolerate=2**63 - 1).tolerate == 2**63 - 1
 
 
-def test_opening_again_in_the_same_way_changes_nothing(tracker: Tracker, clock: HandClock) -> None:
+def test_opening_again_in_the_same_way_is_activity_and_changes_nothing_else(tracker: Tracker, clock: HandClock) -> None:
     parent, _ = opened(tracker)
     how: dict[str, Any] = {"labels": {"b": "2", "a": "1"}, "tolerate": 5, "parent": parent}
     fanout, items = opened(tracker, 3, **how)
     tracker.ack(items[:1])
     before = tracker.status(fanout)
     clock.us += 1000
-    assert tracker.open(fanout, **how) == before == tracker.status(fanout)
-    assert tracker.status(parent).total == 1
+    now = moment_of(clock.us)
+    assert tracker.open(fanout, **how) == replace(before, last_activity_at=now) == tracker.status(fanout)
+    assert (tracker.status(parent).total, tracker.status(parent).last_activity_at) == (1, now)
 
 
 def test_opening_again_succeeds_after_the_seal_and_after_completion(tracker: Tracker) -> None:

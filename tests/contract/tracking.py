@@ -1,18 +1,36 @@
 """What the contract's tests share: fanouts that no other test uses, and acks alone or among others."""
 
+import secrets
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from batchline import AckOutcome, Store, Tracker
 from batchline.core.ack import Item
+from batchline.core.fanout import NewFanout
+from batchline.core.item_group import SALT_BITS
 from batchline.core.moment import span_us
 from batchline.errors import BatchlineError
 from batchline.runtime.tracker import ExpireOutcome
+from batchline.stores.tracking import open_fanout
 from tests.doubles import HandClock, new_id
 
-__all__ = ["HOUR_US", "Finishing", "Way", "errors_of", "expire_all", "new_id", "opened", "pass_time", "recounted"]
+__all__ = [
+    "DAY_US",
+    "HOUR_US",
+    "Finishing",
+    "Way",
+    "chain",
+    "errors_of",
+    "expire_all",
+    "new_id",
+    "opened",
+    "pass_time",
+    "recounted",
+]
 
 HOUR_US = 3_600_000_000
+DAY_US = 24 * HOUR_US
 #: A call that names one group takes a shorter way than one that names several.
 Way = Literal["alone", "among others"]
 
@@ -83,3 +101,23 @@ def recounted(store: Store, fanout: str) -> tuple[int, int]:
         return pending, failed
 
     return store.read(count)
+
+
+def chain(store: Store, length: int, now_us: int, parent: str | None = None, **options: Any) -> list[str]:
+    """Open fanouts below `parent`, each the parent of the next, and seal all but the last, 500 in a transaction."""
+    rules = {"unsealed_for_us": DAY_US, "sealed_for_us": DAY_US, "tombstone_for_us": DAY_US, "tolerate": 0} | options
+    root = new_id()
+    ids = [root, *(f"{root}/{level}" for level in range(1, length))]
+
+    def work(rows: Any, first: int) -> None:
+        for level in range(first, min(first + 500, length)):
+            above_id = ids[level - 1] if level else parent
+            open_fanout(rows, NewFanout(ids[level], secrets.randbits(SALT_BITS), above_id, labels={}, **rules), now_us)
+            if above_id is not None:
+                above = rows.hold_fanout(rows.fanouts_by_id([above_id])[above_id].number)
+                above.seal(now_us, "")
+                rows.write_fanout(above)
+
+    for first in range(0, length, 500):
+        store.transact(partial(work, first=first))
+    return ids

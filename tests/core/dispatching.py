@@ -94,7 +94,7 @@ def play(story: Sequence[Step], capacity: Any, flush: timedelta, **rules: Any) -
         for handout in flushed.handouts:
             if step.outcome == "throttled":
                 dispatch.put_back(handout)
-            dispatch.end(handout)
+            dispatch.end(handout, now_s)
             if step.outcome == "fail":
                 dispatch.put(handout.operations)
     return played

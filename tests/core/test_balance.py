@@ -69,7 +69,7 @@ def saturate(dispatch: Dispatch, costs: list[float], capacity: float, moments: l
     for now_s in moments:
         handouts = dispatch.flush(capacity, now_s, 0).handouts
         for handout in handouts:
-            dispatch.end(handout)
+            dispatch.end(handout, now_s)
             dispatch.put([Operation(owner, one.cost, batchable=True) for one in handout.operations])
         sent.append(sum(handout.cost for handout in handouts))
     return sent
@@ -187,7 +187,7 @@ def test_with_actual_costs_reported_the_actual_rate_is_right(capacity: float, es
                 operation.settle(cost * wrong)
                 level += cost
                 actual += cost * wrong
-            dispatch.end(handout)
+            dispatch.end(handout, BEGIN_S + tick * flush_s)
         # A refund gives no more than a slice at once, and what a late loop may have.
         assert level <= capacity * (flush_s + LATE_S) + cost
     if wrong >= 1:

@@ -61,7 +61,7 @@ def test_no_more_attempts_are_taken_than_the_watcher_allows() -> None:
         dispatch.check([operation], None)
         dispatch.put([operation])
         (handout,) = dispatch.flush(None, now_s, 0).handouts
-        dispatch.end(handout)
+        dispatch.end(handout, now_s)
     with pytest.raises(TooManyAttempts, match=r"^<Operation .* attempts 2, 'it'> was handed out 2 times"):
         dispatch.check([operation], None)
 
@@ -79,7 +79,7 @@ def test_a_late_callback_frees_nothing_twice_and_holds_its_slot() -> None:
     assert dispatch.give_up(5.1) == [handout]
     assert dispatch.target == 4
     assert dispatch.flush(100, 6.0, 0).handouts == []
-    dispatch.end(handout)
+    dispatch.end(handout, 6.0)
     assert dispatch.target == 4
     assert len(dispatch.flush(100, 6.1, 0).handouts) == 1
 
@@ -92,7 +92,7 @@ def test_what_is_throttled_comes_first_again_and_what_failed_last() -> None:
     throttled, failed, _ = dispatch.flush(None, 0.1, 0).handouts
     dispatch.put_back(throttled)
     for handout in (throttled, failed):
-        dispatch.end(handout)
+        dispatch.end(handout, 0.2)
     dispatch.put(failed.operations)
     sent = dispatch.flush(None, 0.2, 0).handouts
     assert [one.payload for handout in sent for one in handout.operations] == [0, 1, 2, 3]
@@ -115,7 +115,7 @@ def test_rounding_leaves_no_target_behind(costs: list[float], size: int) -> None
     dispatch.begin(1e9, 0.0)
     dispatch.put([Operation(owner, cost, batchable=True) for cost in costs])
     for handout in dispatch.flush(1e9, 0.1, 0).handouts:
-        dispatch.end(handout)
+        dispatch.end(handout, 0.1)
     assert dispatch.target == 0
     assert dispatch.audit(2.0) == "pass"
 
@@ -133,20 +133,20 @@ def test_the_audit_waits_until_the_last_batch_would_be_late() -> None:
     dispatch.put([Operation(watcher(), 1)])
     assert dispatch.audit(0.0) == "skip"
     (handout,) = dispatch.flush(None, 1.0, 0).handouts
-    dispatch.end(handout)
+    dispatch.end(handout, 1.0)
     assert [dispatch.audit(now_s) for now_s in (1.0, 5.9, 6.0)] == ["skip", "skip", "pass"]
 
 
 # --- what it asks for ---
 
 
-def test_what_waits_is_asked_for() -> None:
+def test_backlog_and_arrivals_are_asked_for_together() -> None:
     dispatch = dispatch_of()
     dispatch.begin(10, 0.0)
     dispatch.put([Operation(watcher(), 10) for _ in range(8)])
-    assert dispatch.request(0.1) == 80
+    assert dispatch.request(10, 0.1) == 80 + 80
     assert len(dispatch.flush(10, 0.1, 0).handouts) == 1
-    assert dispatch.request(5.0) == 70
+    assert dispatch.request(10, 5.0) == 70
 
 
 def test_what_waits_elsewhere_is_asked_for_while_something_is_held_back() -> None:
@@ -155,42 +155,92 @@ def test_what_waits_elsewhere_is_asked_for_while_something_is_held_back() -> Non
     dispatch.expected = 500
     dispatch.put([Operation(watcher(), 1) for _ in range(4)])
     dispatch.flush(10, 0.1, 0)
-    assert (dispatch.held_back, dispatch.request(0.1)) == (True, 3 + 500)
+    assert (dispatch.held_back, dispatch.request(10, 0.1)) == (True, 3 + 500 + 4)
     for now_s in (0.2, 0.3):
         dispatch.flush(1_000, now_s, 0)
-    assert (dispatch.held_back, dispatch.request(0.3)) == (False, 4)
+    assert (dispatch.held_back, dispatch.request(1_000, 0.3)) == (False, 4)
 
 
-def test_what_came_within_a_second_is_asked_for_if_that_is_more() -> None:
+def test_arrivals_are_asked_for_as_long_as_a_second() -> None:
     dispatch = dispatch_of()
     dispatch.begin(1_000, 0.0)
     asked = []
     for tick in range(1, 21):
         dispatch.put([Operation(watcher(), 5)])
-        asked.append(dispatch.request(tick / 10))
+        asked.append(dispatch.request(1_000, tick / 10))
         dispatch.flush(1_000, tick / 10, 0)
-    assert asked[4] == 25
-    assert asked[-1] == 50
-    assert [dispatch.request(now_s) for now_s in (2.5, 2.95, 3.0)] == [25, 5, 0]
+    assert asked[4] == 5 * 5 + 5
+    assert asked[-1] == 10 * 5 + 5
+    assert [dispatch.request(1_000, now_s) for now_s in (2.5, 2.95, 3.0)] == [25, 5, 0]
 
 
 def test_while_every_slot_is_taken_no_more_is_asked_for_than_is_sent() -> None:
     dispatch = dispatch_of(max_concurrent_batches=1)
     dispatch.begin(1_000, 0.0)
     dispatch.put([Operation(watcher(), 7) for _ in range(9)])
-    assert dispatch.request(0.1) == 63
+    assert dispatch.request(1_000, 0.1) == 63 + 63
     (handout,) = dispatch.flush(1_000, 0.1, 0).handouts
-    assert dispatch.request(0.2) == 7
-    assert dispatch.request(1.2) == 0
-    dispatch.end(handout)
-    assert dispatch.request(1.3) == 56
+    assert dispatch.request(1_000, 0.2) == 7
+    assert dispatch.request(1_000, 1.2) == 0
+    dispatch.end(handout, 1.2)
+    assert dispatch.request(1_000, 1.3) == 56
 
 
 def test_several_capacities_are_asked_for_by_name() -> None:
     dispatch = dispatch_of()
-    dispatch.begin(Amounts(ru=10, net=10), 0.0)
+    capacity = Amounts(ru=10, net=10)
+    dispatch.begin(capacity, 0.0)
     dispatch.put([Operation(watcher(), {"ru": 5}), Operation(watcher(), {"net": 3})])
-    assert dispatch.request(0.1) == {"ru": 5, "net": 3}
+    assert dispatch.request(capacity, 0.1) == {"ru": 10, "net": 6}
+
+
+def test_demand_is_in_settled_cost() -> None:
+    dispatch = dispatch_of()
+    dispatch.begin(1_000, 0.0)
+    dispatch.put([Operation(watcher(), 10)])
+    (handout,) = dispatch.flush(1_000, 0.1, 0).handouts
+    handout.operations[0].settle(40)
+    dispatch.end(handout, 0.1)
+    dispatch.put([Operation(watcher(), 10) for _ in range(3)])
+    assert dispatch.request(1_000, 5.0) == 4 * (30 + 30)
+    assert dispatch.request(1_000, 6.0) == 4 * 30
+
+
+def test_throttled_operations_that_settle_at_nothing_are_still_wanted_in_full() -> None:
+    dispatch = dispatch_of()
+    dispatch.begin(1_000, 0.0)
+    dispatch.put([Operation(watcher(), 10)])
+    (handout,) = dispatch.flush(1_000, 0.1, 0).handouts
+    handout.operations[0].settle(0)
+    dispatch.put_back(handout)
+    dispatch.end(handout, 0.1)
+    assert dispatch.request(1_000, 5.0) == 10
+
+
+def test_a_debt_is_asked_for_until_it_is_paid_though_nothing_waits() -> None:
+    dispatch = dispatch_of()
+    dispatch.begin(100, 0.0)
+    dispatch.put([Operation(watcher(), 1)])
+    (handout,) = dispatch.flush(100, 0.1, 0).handouts
+    assert dispatch.request(100, 1.2) == 0
+    owed = [dispatch.owes_unasked]
+    handout.operations[0].settle(511)
+    dispatch.end(handout, 1.2)
+    owed.append(dispatch.owes_unasked)
+    assert dispatch.wake_s(1.2) == dispatch.requests.next_s
+    assert [dispatch.request(100, now_s) for now_s in (1.2, 3.2, 6.2, 6.3)] == [500, 300, 0, 0]
+    assert [*owed, dispatch.owes_unasked] == [False, True, False]
+
+
+def test_the_actual_cost_of_what_was_estimated_at_nothing_is_an_arrival() -> None:
+    dispatch = dispatch_of()
+    dispatch.begin(1_000, 0.0)
+    dispatch.put([Operation(watcher(), 0)])
+    (handout,) = dispatch.flush(1_000, 0.1, 0).handouts
+    handout.operations[0].settle(150)
+    dispatch.end(handout, 0.1)
+    assert dispatch.request(1_000, 0.1) == 150 + 50
+    assert dispatch.request(1_000, 1.2) == 0
 
 
 # --- when it wakes ---
@@ -221,9 +271,9 @@ def test_it_goes_on_asking_until_it_has_told_that_nothing_is_wanted() -> None:
     dispatch = dispatch_of(flush_interval=timedelta(seconds=5), audit_interval=timedelta(seconds=60))
     dispatch.begin(100, 0.0)
     dispatch.put([Operation(watcher(), 1)])
-    dispatch.request(0.1)
+    dispatch.request(100, 0.1)
     dispatch.requests.due(0.1)
     dispatch.flush(100, 0.1, 0)
     assert dispatch.wake_s(0.1) == pytest.approx(0.2)
-    assert dispatch.request(1.2) == 0
+    assert dispatch.request(100, 1.2) == 0
     assert dispatch.wake_s(1.2) == 60

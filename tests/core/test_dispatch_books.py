@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from batchline.core.cost import Amounts
 from batchline.core.dispatch import Handout
 from batchline.core.moment import moment_of
-from batchline.core.operation import Operation
-from batchline.errors import TooExpensive, TooManyAttempts
+from batchline.core.operation import WAITING, Operation
+from batchline.errors import DuplicateOperation, TooExpensive, TooManyAttempts
 from tests.core.dispatching import BEGIN_S, dispatch_of, watcher
 
 BEGIN_US = 1_000_000_000
@@ -81,9 +81,20 @@ class Books(RuleBasedStateMachine):
             for owner, number, batchable, priority, after_ms in drafts
         ]
         self.dispatch.check(operations, self.capacity)
+        self.dispatch.claim(operations)
         self.dispatch.put(operations)
         self.buffered += operations
         self.everything += operations
+
+    @rule(data=st.data(), twice=st.booleans())
+    def be_refused_as_a_duplicate(self, data: st.DataObject, twice: bool) -> None:
+        busy = [*self.buffered, *(one for handout in self.inflight for one in handout.operations)]
+        new = Operation(self.owners[0], self.cost(1))
+        if twice or busy:
+            other = new if twice or not busy else data.draw(st.sampled_from(busy))
+            with pytest.raises(DuplicateOperation):
+                self.dispatch.claim([new, other])
+        assert new.place is None
 
     @rule(number=st.sampled_from([51, 1_000]))
     def be_refused(self, number: int) -> None:
@@ -126,14 +137,14 @@ class Books(RuleBasedStateMachine):
         handout = self._take(data)
         if actual is not None:
             handout.operations[0].settle(self.cost(actual))
-        self.dispatch.end(handout)
+        self.dispatch.end(handout, self.now_s)
         assert all(one.actual is None for one in handout.operations)
 
     @precondition(lambda self: self.inflight)
     @rule(data=st.data())
     def fail(self, data: st.DataObject) -> None:
         handout = self._take(data)
-        self.dispatch.end(handout)
+        self.dispatch.end(handout, self.now_s)
         most = handout.watcher.max_attempts or math.inf
         again = [one for one in handout.operations if one.attempts < most]
         for operation in handout.operations:
@@ -141,6 +152,7 @@ class Books(RuleBasedStateMachine):
                 with pytest.raises(TooManyAttempts):
                     self.dispatch.check([operation], self.capacity)
         self.dispatch.check(again, self.capacity)
+        self.dispatch.claim(again)
         self.dispatch.put(again)
         self.buffered += again
 
@@ -150,7 +162,7 @@ class Books(RuleBasedStateMachine):
         handout = self._take(data)
         self.dispatch.pausing.throttle(self.now_s, handout.handed_out_s, asked_s, 0.5)
         self.dispatch.put_back(handout)
-        self.dispatch.end(handout)
+        self.dispatch.end(handout, self.now_s)
         self.attempts.subtract(map(id, handout.operations))
         self.buffered += handout.operations
 
@@ -184,7 +196,7 @@ class Books(RuleBasedStateMachine):
             self.give_up(0.0)
             if not self.dispatch.pausing.paused(self.now_s):
                 if self.dispatch.requests.due(self.now_s):
-                    self.dispatch.request(self.now_s)
+                    self.dispatch.request(self.capacity, self.now_s)
                 if self.dispatch.flushes.due(self.now_s) and self.buffered:
                     self.flush(0.0, 1.0)
                 if self.dispatch.audits.due(self.now_s):
@@ -206,6 +218,15 @@ class Books(RuleBasedStateMachine):
         waiting = [one for lane in self.dispatch.buffer.lanes.values() for one in lane.operations]
         assert Counter(map(id, waiting)) == Counter(map(id, self.buffered))
         assert {id(one) for one in self.dispatch.handouts.values()} == {id(one) for one in self.inflight}
+
+    @invariant()
+    def every_operation_knows_its_place(self) -> None:
+        if not hasattr(self, "dispatch"):
+            return
+        places = dict.fromkeys(map(id, self.buffered), WAITING)
+        for handout in self.inflight:
+            places |= dict.fromkeys(map(id, handout.operations), handout.number)
+        assert all(one.place == places.get(id(one)) for one in self.everything)
 
     @invariant()
     def slots_and_attempts_are_right(self) -> None:

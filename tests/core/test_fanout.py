@@ -83,19 +83,32 @@ def test_nothing_is_added_after_the_seal_or_the_end_of_its_life() -> None:
 def test_an_expired_one_ends_no_more() -> None:
     one = fanout()
     one.add(1, 1, 1)
-    assert one.expire(5, "e")
+    one.expire(5, "e")
     assert one.settle(1, 1, 6, "x") is None
     assert (one.state, one.failed_us, one.due_us) == ("expired", None, 5)
 
 
 def test_a_parent_is_told_of_an_expiry_only_if_the_child_had_not_ended() -> None:
-    done = fanout()
+    done, broken, living = fanout(), fanout(), fanout()
     done.seal(1, "s")
-    assert not done.expire(5, "e")
-    assert (done.state, done.completed_us) == ("expired", 1)
-    broken = fanout()
     broken.settle(0, 1, 1, "x")
-    assert not broken.expire(5, "e")
+    assert living.ended_as is None
+    for one in (done, broken, living):
+        one.expire(5, "e")
+    assert [one.state for one in (done, broken, living)] == ["expired"] * 3
+    assert [one.ended_as for one in (done, broken, living)] == ["complete", "failed", "expired"]
+
+
+def test_activity_after_the_end_never_moves_the_due_time_on() -> None:
+    one = fanout(due_us=UNSEALED_US)
+    one.add(1, 1, 1)
+    one.settle(0, 1, 2, "x")
+    one.due_us = 10  # its parent has yet to be told
+    one.touch(50)
+    assert (one.active_us, one.due_us) == (50, 10)
+    one.due_us = 50 + 2 * SEALED_US
+    one.seal(60, "s")
+    assert one.due_us == 60 + SEALED_US
 
 
 def test_it_is_quiet_until_its_span_after_the_last_activity() -> None:

@@ -29,6 +29,7 @@ from batchline.core.moment import us_of
 from batchline.errors import InvalidMessage, InvalidName, MalformedLease
 
 NOW = 1_800_000_000_000
+NOW_US = NOW * 1_000 + 457
 PLACES = st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 63))
 NAMES = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=30)
 MOMENTS = st.datetimes(datetime(1970, 1, 2), datetime(9000, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
@@ -116,6 +117,20 @@ def test_what_is_no_moment_is_refused(at: object) -> None:
         check_at("the moment", at)
 
 
+@pytest.mark.parametrize(("off_us", "is_expired"), [(-60_000_000, False), (-1, False), (0, True), (1, True)])
+def test_a_lease_has_expired_from_its_end_on(off_us: int, is_expired: bool) -> None:
+    now = LEASE.until + timedelta(microseconds=off_us)
+    assert LEASE.is_expired(now) is is_expired
+    assert LEASE.is_expired(now.astimezone(timezone(timedelta(hours=-7)))) is is_expired
+    assert LEASE.is_expired(us_of(now) // 1_000) is is_expired
+
+
+@pytest.mark.parametrize("now", [-1, 1.5, True, None, "now", datetime(2027, 1, 1)], ids=str)  # noqa: DTZ001
+def test_what_is_no_moment_says_nothing_about_a_lease(now: Any) -> None:
+    with pytest.raises(InvalidMessage, match="now"):
+        LEASE.is_expired(now)
+
+
 # --- new messages -----------------------------------------------------------------------------------------------------
 
 
@@ -124,26 +139,31 @@ def test_messages_are_checked_in_their_order() -> None:
         NewMessage(b"x", NOW + 5, "b", 3),
         NewMessage(),
         b"z",
-        NewMessage(b"y", id="a", priority=-1_000),
+        NewMessage(b"y", id="a", priority=-1_000, after=timedelta(milliseconds=7)),
     ]
-    assert check_messages(new, NOW) == CheckedMessages(
-        ids=["b", "", "", "a"], at_ms=[NOW + 5, NOW, NOW, NOW], bodies=[b"x", b"", b"z", b"y"], turns=[-3, 0, 0, 1_000]
+    checked = CheckedMessages(
+        ids=["b", "", "", "a"],
+        at_ms=[NOW + 5, NOW, NOW, NOW + 8],
+        bodies=[b"x", b"", b"z", b"y"],
+        turns=[-3, 0, 0, 1_000],
     )
+    assert check_messages(new, NOW_US) == checked
+    assert check_messages(new, None) == checked._replace(at_ms=[NOW + 5, -1, -1, -8]), "spans stay spans"
 
 
 def test_bytes_alone_are_bodies_of_messages_that_are_due_at_once() -> None:
-    short, long = check_messages([b"x", b""], NOW), check_messages([NewMessage(b"x"), NewMessage(b"")], NOW)
+    short, long = check_messages([b"x", b""], NOW_US), check_messages([NewMessage(b"x"), NewMessage(b"")], NOW_US)
     assert short == long
 
 
 def test_a_body_or_a_text_is_no_list_of_messages() -> None:
     for wrong in (b"body", "text", NewMessage()):
         with pytest.raises(InvalidMessage, match="a list of messages"):
-            check_messages(wrong, NOW)  # type: ignore[arg-type]
+            check_messages(wrong, NOW_US)  # type: ignore[arg-type]
 
 
 def test_the_largest_body_is_taken() -> None:
-    assert len(check_messages([NewMessage(bytes(LARGEST_BODY))], NOW).bodies[0]) == 1 << 20
+    assert len(check_messages([NewMessage(bytes(LARGEST_BODY))], NOW_US).bodies[0]) == 1 << 20
 
 
 @pytest.mark.parametrize(
@@ -155,6 +175,9 @@ def test_the_largest_body_is_taken() -> None:
         (NewMessage(at=-1), "the moment of a message must be"),
         (NewMessage(at=True), "the moment of a message must be"),
         (NewMessage(at=datetime(2027, 1, 1)), "a time with a time zone"),  # noqa: DTZ001
+        (NewMessage(at=5, after=timedelta(1)), "the moment of a message is given by at and by after"),
+        (NewMessage(after=timedelta(-1)), "the moment of a message: after must be 0 or longer"),
+        (NewMessage(after=60), "the moment of a message: after must be a timedelta, got 60"),  # type: ignore[arg-type]
         (NewMessage(priority=1_001), "priority must be a whole number from -1000 to 1000, got 1001"),
         (NewMessage(priority=-1_001), "priority"),
         (NewMessage(priority=1.0), "priority"),  # type: ignore[arg-type]
@@ -167,18 +190,18 @@ def test_the_largest_body_is_taken() -> None:
 )
 def test_what_is_no_message_is_refused(message: Any, said: str) -> None:
     with pytest.raises(InvalidMessage, match=said):
-        check_messages([NewMessage(b"good"), message], NOW)
+        check_messages([NewMessage(b"good"), message], NOW_US)
 
 
 @pytest.mark.parametrize("id", ["", "x" * 256, "a\nb", "a\0b", "half \ud83d", 5, b"x"], ids=ascii)
 def test_an_id_that_cannot_be_kept_is_refused(id: Any) -> None:
     with pytest.raises(InvalidName, match="the id of a message"):
-        check_messages([NewMessage(id=id)], NOW)
+        check_messages([NewMessage(id=id)], NOW_US)
 
 
 def test_an_id_stands_once_in_a_call() -> None:
     with pytest.raises(InvalidMessage, match="the id 'a' stands twice in one call"):
-        check_messages([NewMessage(id="a"), NewMessage(id="b"), NewMessage(id="a")], NOW)
+        check_messages([NewMessage(id="a"), NewMessage(id="b"), NewMessage(id="a")], NOW_US)
 
 
 # --- ids and buckets --------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from batchline import SharedResource
 from batchline.core.partitions import Asking
 from batchline.errors import InvalidInput, InvalidName, InvalidRules
 from tests.leases.keeping import LONG_MS, Keeper, Leases
@@ -46,3 +47,21 @@ def test_what_cannot_be_is_refused(
 def test_a_resource_has_a_name(keeper: Keeper) -> None:
     with pytest.raises(InvalidName, match="resource must have 1 to 255 characters, got 300"):
         keeper.leases("x" * 300)
+
+
+CONTROLS = ["\t", "\n", "\r", "\0", "\x1b", "\x7f", "\x85"]
+
+
+@pytest.mark.parametrize("control", CONTROLS, ids=ascii)
+def test_names_with_control_characters_are_refused(keeper: Keeper, leases: Leases, control: str) -> None:
+    name = f"na{control}me"
+    with pytest.raises(InvalidName, match="resource must have no control characters"):
+        keeper.leases(name)
+    for call in (leases.acquire, leases.renew, leases.release):
+        with pytest.raises(InvalidName, match="instance must have no control characters"):
+            call(name, [0])
+    with pytest.raises(InvalidName, match="instance must have no control characters"):
+        leases.ask(name, 1)
+    with pytest.raises(InvalidName, match="instance must have no control characters"):
+        SharedResource(leases.manager, 40, factor=10, instance=name)
+    assert (leases.holders(), leases.ask("another", 0)) == ({}, [])

@@ -1,9 +1,11 @@
 """What is of Azure alone: how long leases may be, names that are blobs', who is let in; and how leases run out."""
 
+import threading
 import uuid
 from collections.abc import Iterator
 
 import pytest
+from azure.core.exceptions import ServiceRequestError
 from azure.storage.blob import ContainerClient
 
 from batchline.core.partitions import Asking
@@ -123,3 +125,35 @@ def test_a_container_that_is_not_there_is_named_with_what_makes_it(address: str)
 def test_an_account_must_have_an_address(account_url: str) -> None:
     with pytest.raises(InvalidStore, match=r"expected https://account\.blob\.core\.windows\.net"):
         BlobLeases(account_url, "container", "orders", credential="aGlkZGVu")
+
+
+class Partial(BlobLeases):
+    """Leases where partition 1 fails after another partition was granted."""
+
+    granted = threading.Event()
+
+    def _lease(self, number: int, instance: str, lease_s: int, taken: list[int]) -> bool:
+        if number == 1:
+            self.granted.wait(30)
+            raise ServiceRequestError("no way there")
+        done = super()._lease(number, instance, lease_s, taken)
+        if done:
+            self.granted.set()
+        return done
+
+
+def test_of_one_call_some_partitions_are_granted_though_others_are_refused_or_err(
+    leases: LeaseManager, address: str, azurite_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_leases(address, "orders") as other:
+        assert other.acquire("other", [0], 1, SHORTEST_MS, 1) == [0]
+    parts = dict(part.split("=", 1) for part in azurite_url.strip(";").split(";"))
+    container = address.partition("?")[0].rpartition("/")[2]
+    account = {"account_name": parts["AccountName"], "account_key": parts["AccountKey"]}
+    with Partial(parts["BlobEndpoint"], container, "orders", credential=account) as mixed:
+        assert mixed.acquire("a", [0, 1, 2], 3, SHORTEST_MS, 1) == [2]
+        assert "leased 1 of 3 partitions, then ServiceRequestError" in caplog.text
+        with pytest.raises(StoreUnavailable):
+            mixed.acquire("a", [0, 1], 2, SHORTEST_MS, 1)
+    assert leases.holders(1) == {0: "other", 2: "a"}
+    assert leases.acquire("a", [1, 2], 2, SHORTEST_MS, 1) == [1, 2]

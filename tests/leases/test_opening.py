@@ -3,11 +3,13 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from batchline import open_store
 from batchline.errors import InvalidName, InvalidStore, MissingExtra
+from batchline.leases.blob_leases import BlobLeases
 from batchline.leases.opening import _credential, open_leases
 from batchline.leases.store_leases import StoreLeases
 from batchline.stores.address import read_address
@@ -117,3 +119,35 @@ def test_drivers_are_loaded_only_when_they_are_needed() -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("control", ["\t", "\n", "\r", "\0", "\x1b", "\x7f"], ids=ascii)
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"azblob://acc*ount/container?key={KEY}",
+        f"azblob://account/con*tainer?key={KEY}",
+        f"azblob+http://127.0.0.1:1/acc*ount/container?key={KEY}",
+        "redis://127.0.0.1:1*/0",
+        "sqlite:///{home}/lea*ses.db",
+        "postgresql://us*er:secret@127.0.0.1:1/name",
+        "memory://*",
+    ],
+)
+def test_an_address_with_a_control_character_is_refused_and_opens_no_other_place(
+    url: str, control: str, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        InvalidStore, match=r"the address has the control character .* remove it, or write it as %"
+    ) as no:
+        open_leases(url.replace("{home}", str(tmp_path)).replace("*", control), "orders")
+    assert "secret" not in str(no.value)
+    assert KEY not in str(no.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_account_with_a_control_character_is_refused() -> None:
+    with pytest.raises(InvalidStore, match=r"the address has the control character '\\t' at 11"):
+        BlobLeases("https://acc\tount.blob.core.windows.net", "container", "orders", credential=KEY)
+    with pytest.raises(InvalidStore, match="a container's name must have"):
+        BlobLeases("https://account.blob.core.windows.net", "con\ttainer", "orders", credential=KEY)

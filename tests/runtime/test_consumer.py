@@ -297,6 +297,29 @@ def test_one_that_had_more_in_hand_than_it_may_have_now_goes_on_with_all_of_it(p
     assert sorted(handled) == ["m0", "m1", "m2", "m3"]
 
 
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_handler_that_panics_gives_its_message_back_and_ends_no_other(
+    pace: Pace, kind: type[BaseException], is_plain: bool
+) -> None:
+    scene = Scene(pace)
+    scene.put(0, 0)
+    handled: list[str] = []
+
+    def handle(message: LeasedMessage) -> None:
+        handled.append(message.id)
+        if message.id == "m0" and message.attempts == 1:
+            raise kind("a panic")
+
+    async def handle_async(message: LeasedMessage) -> None:
+        handle(message)
+
+    consumer = scene.consumer(handle if is_plain else handle_async)
+    scene.run(consumer)
+    assert sorted(handled) == ["m0", "m0", "m1"]
+    assert consumer.outcomes == {"done": 2, "released": 1}
+
+
 def test_a_handler_whose_lease_was_lost_is_cancelled(pace: Pace) -> None:
     scene = Scene(pace)
     scene.put(0)

@@ -219,7 +219,7 @@ async def test_a_life_in_events() -> None:
     batch = next(one for one in told if one.name == "batch")
     assert batch.metadata == operations
     requests = [one.value for one in told if one.name == "request"]
-    assert requests[0] == 30
+    assert requests[0] == 30 + 30  # backlog and arrivals
     assert dispatcher.events.counts["request"] == len(requests)
 
 

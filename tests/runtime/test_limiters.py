@@ -193,6 +193,7 @@ async def test_another_capacity_has_the_names_it_had() -> None:
 async def test_a_ramp_and_an_adaptation_go_together() -> None:
     ramp, adaptive = Ramp(start=100, factor=2, every=S), Adaptive(fall=0.5, step=0.25, every=S)
     limiter = capacity_of(1_000, ramp=ramp, adaptive=adaptive)
+    limiter.begin_ramp()
     assert limiter.capacity == 100
     await asyncio.sleep(1)
     assert limiter.capacity == pytest.approx(200)
@@ -212,3 +213,43 @@ async def test_throttling_means_nothing_to_a_capacity_that_does_not_adapt() -> N
 def test_a_limiter_can_be_built_and_asked_without_a_loop() -> None:
     assert ProvisionedResource(5).capacity == 5
     assert Dispatcher(ProvisionedResource(5)).target == 0
+
+
+@virtually
+@pytest.mark.parametrize("build", [capacity_of, shared_of], ids=["provisioned", "shared"])
+async def test_a_ramp_starts_with_the_dispatcher_and_not_when_its_capacity_is_first_read(build: Any) -> None:
+    limiter = build(1_000, ramp=Ramp(start=100, step=100, every=S), **({"factor": 10} if build is shared_of else {}))
+    await limiter.provision()
+    await limiter.start()
+    limiter.request(1_000)
+    for _ in range(60):
+        await asyncio.sleep(1)
+        assert limiter.capacity <= 100
+    async with dispatcher_of(limiter) as dispatcher:
+        watcher = Receiver().watcher()
+        await dispatcher.enqueue_many(Operation(watcher, 1) for _ in range(5_000))
+        await asyncio.sleep(2)
+        assert limiter.capacity == pytest.approx(300, abs=15)
+        await dispatcher.stop(timedelta(0))
+
+
+@virtually
+async def test_a_ramp_waits_for_a_limiter_that_is_slow_to_provision() -> None:
+    class Slow(ProvisionedResource):
+        async def _provision(self) -> None:
+            await asyncio.sleep(30)
+
+    limiter = Slow(1_000, ramp=Ramp(start=100, step=100, every=S), clock=virtual_seconds)
+    async with dispatcher_of(limiter):
+        assert limiter.capacity == 100
+        await asyncio.sleep(1)
+        assert limiter.capacity == pytest.approx(200)
+
+
+@virtually
+async def test_changing_a_capacity_does_not_start_its_ramp() -> None:
+    limiter = capacity_of(1_000, ramp=Ramp(start=100, step=100, every=S))
+    limiter.set_capacity(2_000)
+    await asyncio.sleep(5)
+    async with dispatcher_of(limiter):
+        assert limiter.capacity == 100

@@ -150,3 +150,14 @@ def test_who_may_not_see_a_topic_or_a_fanout_is_told_nothing_of_it() -> None:
     seen = all_of_it.for_caller(lambda name: name == "orders", lambda labels: bool(labels))
     assert ([one.topic.name for one in seen.topics], seen.fanouts) == (["orders"], ())
     assert [one.kind for one in seen.reports] == ["serve"]
+
+
+def test_a_process_with_loops_that_fail_needs_attention_until_they_run() -> None:
+    troubles = [
+        {"loop": "prune", "since_ms": NOW - 9_000, "error": "KeyError"},
+        {"loop": "beat", "since_ms": NOW - 5_000, "error": "OSError"},
+    ]
+    (point,) = attention(facts(reports=(report("serve", 500, degraded=troubles),)))
+    assert (point.kind, point.bad, point.since_ms, point.process) == ("degraded", True, NOW - 9_000, "a")
+    assert "serve a is degraded: prune (KeyError), beat (OSError)" in point.text
+    assert kinds(reports=(report("serve", 500, degraded=[]),)) == []

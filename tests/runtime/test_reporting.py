@@ -13,11 +13,13 @@ from batchline import Store, open_store
 from batchline.cli.ingest_reports import IngestNumbers
 from batchline.errors import StoreUnavailable
 from batchline.runtime.reporting import AT_ONCE, KEPT, Reporter, reporting
+from batchline.runtime.supervisor import Supervisor
 from batchline.sources.mqtt import MqttCounts
 from batchline.stores.report_rows import ReportRow
 from batchline.stores.rows import Rows
 from tests.doubles import BEGIN_US, HandClock
 from tests.runtime.reports import documented, keys_of, reports_in
+from tests.waiting import wait_until
 
 T = TypeVar("T")
 NOW_MS = BEGIN_US // 1_000
@@ -81,16 +83,21 @@ def test_reports_of_an_hour_ago_are_forgotten_now_and_then_in_steps(store: Store
 def test_a_store_that_is_away_is_said_once_and_reported_to_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
     keeper: Any = Away()
     clock = HandClock()
-    reporter = Reporter(keeper, "work", "one", dict, clock=clock)
+    reporter = Reporter(keeper, "work", "one", dict, clock=clock, supervisor=Supervisor(clock=clock))
     keeper.away = True
     with caplog.at_level(logging.WARNING, "batchline"):
         reporter.try_once()
         reporter.try_once()
         keeper.away = False
         reporter.try_once()
+        clock.us += 60_000_000
         keeper.away = True
         reporter.try_once()
-    assert [record.message for record in caplog.records] == ["work one cannot be reported for now: it is away"] * 2
+    said, back = (
+        f"loop reporting (work one){text}"
+        for text in (": it is away; it is tried again until it succeeds", " runs again; failed steps: 2")
+    )
+    assert [record.message for record in caplog.records] == [said, back, said]
     assert len(reports_in(keeper.store, "work")) == 1
 
 
@@ -98,6 +105,34 @@ def test_a_store_that_is_away_is_said_once_and_reported_to_when_it_is_back(caplo
 def test_numbers_that_cannot_be_told_stop_nobody(store: Store, wrong: Callable[[], Any]) -> None:
     Reporter(store, "work", "one", wrong).try_once()
     assert reports_in(store, "work") == []
+
+
+def test_a_report_that_fails_is_logged_counted_and_shown_and_comes_when_it_can(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    watching, failing = Supervisor(), threading.Event()
+    failing.set()
+
+    def numbers() -> dict[str, int]:
+        return {"done": 1 // 0 if failing.is_set() else 1}
+
+    with reporting(store, "work", "one", numbers, watching):
+        wait_until(watching.troubles)
+        assert [(one.loop, one.error) for one in watching.troubles()] == [("reporting", "ZeroDivisionError")]
+        assert watching.failures()["reporting"] > 0
+        failing.clear()
+        wait_until(lambda: not watching.troubles())
+        assert reports_in(store, "work")
+    assert "loop reporting (work one) failed" in caplog.text
+    assert "Traceback" in caplog.text
+
+
+def test_a_report_names_the_loops_that_fail(store: Store) -> None:
+    watching = Supervisor(clock=HandClock())
+    watching.loop("prune").failed(ZeroDivisionError("secret"))
+    Reporter(store, "serve", "one", dict, supervisor=watching).run_once()
+    ((_, body),) = reports_in(store, "serve")
+    assert body["degraded"] == [{"loop": "prune", "since_ms": NOW_MS, "error": "ZeroDivisionError"}]
 
 
 def test_within_it_a_thread_reports_and_once_more_at_the_end(store: Store) -> None:

@@ -66,7 +66,7 @@ class Away:
 def test_a_store_that_is_away_does_not_end_them() -> None:
     pace, away = Pace(), Away()
     services = Services(open_store("memory://"), wait=pace.wait)
-    services._paced = (Paced(away, timedelta(seconds=1)),)
+    services._paced = (Paced("prune", away, timedelta(seconds=1)),)
 
     async def stop_when_back() -> None:
         await pace.until(lambda: away.steps > 3)

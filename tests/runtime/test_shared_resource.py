@@ -218,6 +218,7 @@ async def test_ramp_and_adaptation_hold_for_a_share_too() -> None:
     resource = await instances.start(
         ramp=Ramp(start=10, step=10, every=S), adaptive=Adaptive(fall=0.5, step=0.5, every=100 * S)
     )
+    resource.begin_ramp()
     resource.request(1_000)
     assert resource.capacity == 0
     await asyncio.sleep(0.5)

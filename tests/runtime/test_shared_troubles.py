@@ -50,19 +50,21 @@ async def test_away_for_longer_than_a_lease_the_capacity_falls_to_reserved_befor
 
 
 @virtually
-async def test_of_errors_in_a_row_only_the_first_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_outage_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
     instances = Instances(100, factor=10)
     leases = Unsteady(instances.leases)
     resource = await instances.start(leases)
     errors = listen(resource.events, "error")
     resource.request(1_000)
-    for times in (1, 2):
-        leases.away()
-        await asyncio.sleep(30)
-        assert len(errors) > 10 * times
-        assert caplog.text.count("the store is away; capacity falls to what is reserved") == times
-        leases.back()
-        await asyncio.sleep(5)
+    leases.away()
+    await asyncio.sleep(30)
+    assert len(errors) > 10
+    assert caplog.text.count("loop share") == 1
+    assert [one.loop for one in resource.troubles()] == ["share"]
+    leases.back()
+    await asyncio.sleep(5)
+    assert caplog.text.count("loop share") == 2, "that it runs again"
+    assert resource.troubles() == []
     await instances.stop()
 
 

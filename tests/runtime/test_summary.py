@@ -7,7 +7,8 @@ import pytest
 
 from batchline import Consignment, Publisher, Timeline, Tracker, Worker, open_store
 from batchline.core.watch import unwatched
-from batchline.errors import SinkClosed
+from batchline.errors import SinkClosed, StoreUnavailable
+from batchline.runtime import supervisor
 from batchline.runtime.completion import Completion
 from batchline.runtime.publisher import make_topics
 from batchline.runtime.summary import await_delivery
@@ -32,3 +33,30 @@ def test_who_waits_for_the_delivery_is_told_that_the_worker_has_ended() -> None:
         with pytest.raises(SinkClosed), Working(lambda: Worker(store, "parcels", Closed())) as working:
             await_delivery(completion, working, unwatched, threading.Event())
         assert Timeline(store).count("parcels").total == 1
+
+
+class Failing(Completion):
+    """Looks that fail with these errors, one after the other; after them nothing is pending."""
+
+    def __init__(self, *errors: Exception):
+        super().__init__(Tracker(open_store("memory://")), {})
+        self.errors = list(errors)
+
+    def look(self) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        super().look()
+
+
+def test_an_outage_is_waited_out_and_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "AWAY_S", 0.001)
+    await_delivery(Failing(*[StoreUnavailable("it is away")] * 3), None, unwatched, threading.Event())
+    assert [one.getMessage() for one in caplog.records] == [
+        "loop delivery: it is away; it is tried again until it succeeds",
+        "loop delivery runs again; failed steps: 3",
+    ]
+
+
+def test_any_other_error_ends_the_wait() -> None:
+    with pytest.raises(ZeroDivisionError):
+        await_delivery(Failing(ZeroDivisionError()), None, unwatched, threading.Event())

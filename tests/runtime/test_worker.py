@@ -75,7 +75,14 @@ async def test_parcels_of_one_id_from_two_publications_both_arrive() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [Undelivered("not now"), RuntimeError("bug"), StopAsyncIteration(), asyncio.CancelledError(), TimeoutError()],
+    [
+        Undelivered("not now"),
+        RuntimeError("bug"),
+        StopAsyncIteration(),
+        asyncio.CancelledError(),
+        TimeoutError(),
+        SystemExit(3),
+    ],
     ids=lambda error: type(error).__name__,
 )
 def test_a_parcel_that_fails_comes_again_later_each_time_and_those_behind_it_wait(error: BaseException) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from batchline.service.service import Service
 
-__all__ = ["Asked", "Asking"]
+__all__ = ["Asked", "Asking", "ask_service"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ class Asking:
         sent = {"host": "localhost", "content-type": "application/json"} | dict(headers or {})
         if self.token is not None:
             sent["authorization"] = f"Bearer {self.token}"
-        return asyncio.run(_ask(self.service, method, path, body, sent))
+        return asyncio.run(ask_service(self.service, method, path, body, sent))
 
 
-async def _ask(service: Service, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Asked:
+async def ask_service(service: Service, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Asked:
     raw, _, query = path.partition("?")
     scope = {
         "type": "http",

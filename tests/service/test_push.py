@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from socket import SHUT_RDWR
 from typing import Any
 from urllib.parse import quote
 
@@ -13,6 +14,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from batchline import NewMessage, Timeline, open_store
+from batchline.core.message import moment_ms
 from batchline.runtime.tokens import Tokens
 from batchline.service import roll
 from batchline.service.operation import Socket
@@ -20,6 +22,7 @@ from batchline.service.service import SOCKETS
 from batchline.wire.push import LARGEST_FRAME, Close
 from tests.doubles import new_id
 from tests.service.serving import Place, placed
+from tests.waiting import wait_until
 
 PATIENCE_S = 20
 
@@ -29,8 +32,8 @@ def topic(timeline: Timeline) -> str:
     return timeline.create_topic(f"jobs/{new_id()}").name
 
 
-def put(timeline: Timeline, topic: str, count: int, **options: Any) -> list[str]:
-    ids = [f"m{number}" for number in range(count)]
+def put(timeline: Timeline, topic: str, count: int, first: int = 0, **options: Any) -> list[str]:
+    ids = [f"m{number}" for number in range(first, first + count)]
     timeline.create(topic, [NewMessage(id=id, **options) for id in ids], producer_group="p")
     return ids
 
@@ -80,11 +83,12 @@ def test_no_more_than_prefetch_are_with_the_consumer_and_each_that_ends_makes_ro
 ) -> None:
     put(timeline, topic, 10)
     with socket(place, topic) as opened:
-        assert heard(opened, "subscribed") | {"clock_ms": 0} == {
+        assert heard(opened, "subscribed") | {"clock_ms": 0, "session": 0} == {
             "lease_ms": 300_000,
             "prefetch": 3,
             "clock_ms": 0,
             "resumed": 0,
+            "session": 0,
         }
         first = pushed(opened, 3)
         with pytest.raises(TimeoutError):
@@ -111,8 +115,11 @@ def test_what_is_asked_is_answered_by_its_number(place: Place, timeline: Timelin
         assert [outcome["outcome"] for outcome in told["outcomes"]] == ["released", "lost"]
         (again,) = pushed(opened, 1)
         assert again["attempts"] == 2
-    (attempt,) = timeline.read(topic, "m0", producer_group="p").history
-    assert attempt.reason == "not now"
+        say(opened, "release", request=9, leases=[again["lease"]], after_ms=3_600_000)
+        assert heard(opened, "outcomes")["outcomes"][0]["outcome"] == "released"
+    found = timeline.read(topic, "m0", producer_group="p")
+    assert [attempt.reason for attempt in found.history] == ["not now", ""]
+    assert timedelta(minutes=59) < found.at - moment_ms(timeline.now_ms()) < timedelta(hours=1, seconds=1)
 
 
 def test_malformed_frames_are_answered_and_the_socket_lives(place: Place, timeline: Timeline, topic: str) -> None:
@@ -123,6 +130,7 @@ def test_malformed_frames_are_answered_and_the_socket_lives(place: Place, timeli
         frames: list[str | bytes] = ["", "{", "[]", '{"type":"dance"}', '{"type":"done","leases":[1]}', b"\xff", b""]
         frames += ['{"type":"done","leases":["nonsense"],"request":3}', '{"type":"prefetch","prefetch":-1}']
         frames += ['{"type":"beat","clock":"yesterday"}', '{"type":"done","leases":[],"unknown":1}']
+        frames += ['{"type":"release","leases":[],"after_ms":-1}', '{"type":"release","leases":[],"after_ms":1,"at":1}']
         for frame in frames:
             opened.send(frame)
             assert heard(opened, "problem")["problem"]["status"] == 400
@@ -142,17 +150,56 @@ def test_a_frame_that_is_too_large_ends_the_socket(place: Place, topic: str) -> 
         assert closed(opened) in (1009, 1006)  # what was not read may make the connection break
 
 
-def test_leases_stay_when_a_socket_ends_and_are_resumed_by_the_name_of_the_consumer(
+def test_a_session_that_is_named_again_goes_on_with_its_leases(place: Place, timeline: Timeline, topic: str) -> None:
+    put(timeline, topic, 3)
+    with socket(place, topic) as opened:
+        session = heard(opened, "subscribed")["session"]
+        leases = {message["lease"] for message in pushed(opened, 3)}
+        assert [row.consumer for row in timeline.consumers(topic)] == ["c"]
+        opened.socket.shutdown(SHUT_RDWR)  # as if the network were cut
+    with socket(place, topic, f"consumer=c&prefetch=1&session={session}") as opened:
+        assert heard(opened, "subscribed")["resumed"] == 3
+        assert {message["lease"] for message in pushed(opened, 3)} == leases
+
+
+def test_a_socket_that_its_client_closed_leaves_its_messages_to_the_next_session(
     place: Place, timeline: Timeline, topic: str
 ) -> None:
     put(timeline, topic, 3)
     with socket(place, topic) as opened:
         heard(opened, "subscribed")
-        leases = {message["lease"] for message in pushed(opened, 3)}
-        assert [row.consumer for row in timeline.consumers(topic)] == ["c"]
+        old = [message["lease"] for message in pushed(opened, 3)]
+    wait_until(lambda: not timeline.consumers(topic))
     with socket(place, topic, "consumer=c&prefetch=1") as opened:
         assert heard(opened, "subscribed")["resumed"] == 3
-        assert {message["lease"] for message in pushed(opened, 3)} == leases
+        new = pushed(opened, 3)
+        assert {message["attempts"] for message in new} == {2}
+        say(opened, "release", request=1, leases=[*old, new[0]["lease"]])
+        assert [one["outcome"] for one in heard(opened, "outcomes")["outcomes"]] == ["lost"] * 3 + ["released"]
+
+
+def test_a_session_whose_connection_was_lost_keeps_its_messages(place: Place, timeline: Timeline, topic: str) -> None:
+    put(timeline, topic, 1)
+    with socket(place, topic) as opened:
+        session = heard(opened, "subscribed")["session"]
+        (message,) = pushed(opened, 1)
+        opened.socket.shutdown(SHUT_RDWR)
+    with socket(place, topic) as newer:
+        assert heard(newer, "subscribed")["resumed"] == 0, "the other process may be alive"
+        with socket(place, topic, f"consumer=c&prefetch=3&session={session}") as older:
+            assert heard(older, "subscribed")["resumed"] == 1
+            pushed(older, 1)
+            put(timeline, topic, 1, first=1)
+            assert pushed(newer, 1)[0]["id"] == "m1", "the older one takes nothing more"
+            say(older, "done", request=1, leases=[message["lease"]])
+            assert heard(older, "outcomes")["outcomes"][0]["outcome"] == "done"
+            assert heard(older, "problem")["problem"]["type"] == "/problems/ConsumerReplaced"
+            assert closed(older) == Close.REPLACED
+
+
+@pytest.mark.parametrize("session", ["0", "-1", "9223372036854775808", "x"])
+def test_a_session_is_a_number_that_the_service_gave(place: Place, topic: str, session: str) -> None:
+    assert refused(place, topic, f"consumer=c&session={session}")[0] == 400
 
 
 def test_who_leaves_gives_everything_back_at_once(place: Place, timeline: Timeline, topic: str) -> None:
@@ -167,16 +214,22 @@ def test_who_leaves_gives_everything_back_at_once(place: Place, timeline: Timeli
     assert len(timeline.lease(topic, "other", limit=10)) == 3
 
 
-def test_a_second_socket_of_a_consumer_takes_the_place_of_the_first(
+def test_a_second_socket_of_a_consumer_gets_what_comes_and_the_first_finishes_what_it_has(
     place: Place, timeline: Timeline, topic: str
 ) -> None:
     put(timeline, topic, 1)
     with socket(place, topic) as first:
         heard(first, "subscribed")
-        pushed(first, 1)
+        (message,) = pushed(first, 1)
         with socket(place, topic) as second:
-            assert heard(second, "subscribed")["resumed"] == 1
-            assert "another socket" in heard(first, "problem")["problem"]["detail"]
+            assert heard(second, "subscribed")["resumed"] == 0
+            put(timeline, topic, 1, first=1)
+            assert pushed(second, 1)[0]["id"] == "m1"
+            say(first, "extend", request=1, leases=[message["lease"]])
+            (outcome,) = heard(first, "outcomes")["outcomes"]
+            say(first, "done", request=2, leases=[outcome["lease"]])
+            assert heard(first, "outcomes")["outcomes"][0]["outcome"] == "done"
+            assert "was started again by another process" in heard(first, "problem")["problem"]["detail"]
             assert closed(first) == Close.REPLACED
             assert [row.consumer for row in timeline.consumers(topic)] == ["c"]
 

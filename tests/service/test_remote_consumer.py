@@ -11,10 +11,12 @@ import pytest
 
 from batchline import Consumer, Later, LeasedMessage, NewMessage, RetryRules, Timeline, open_store
 from batchline.client import Client
-from batchline.errors import InvalidInput, ServiceRefused, TopicDeleted, Unauthorized, UnknownTopic
+from batchline.client.connection import Connection
+from batchline.core.message import moment_ms
+from batchline.errors import ConsumerReplaced, InvalidInput, TopicDeleted, Unauthorized, UnknownTopic
 from batchline.runtime.intake import Pushing
 from batchline.runtime.polling import Polling
-from tests.doubles import new_id
+from tests.doubles import HandClock, new_id
 from tests.service.serving import Place, placed
 
 PATIENCE_S = 20
@@ -51,7 +53,7 @@ def run(consumer: Consumer, beside: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(both())
 
 
-def consumer_of(place: Place, topic: str, handler: Any, **options: Any) -> Consumer:
+def consumer_of(place: Pushing, topic: str, handler: Any, **options: Any) -> Consumer:
     usual: dict[str, Any] = {"consumer": "worker", "retry": SOON}
     return Consumer(place, topic, handler, **(usual | options))
 
@@ -92,6 +94,29 @@ def test_what_fails_comes_again_and_what_is_for_later_later(place: Place, timeli
     assert consumer.outcomes == {"released": 3, "done": 2}
 
 
+def test_later_goes_by_the_clock_of_the_service_even_if_that_of_the_consumer_jumps() -> None:
+    brokers, ours, seven = HandClock(), HandClock(), timedelta(minutes=7)
+    with open_store("memory://") as store, placed(store, clock=brokers) as place:
+        assert place.service is not None
+        timeline = place.service.parts.timeline
+        topic = timeline.create_topic("jobs").name
+        put(timeline, topic, 2)
+
+        async def handle(message: LeasedMessage) -> Later | None:
+            ours.us += 3_600_000_000
+            if message.id == "m0":
+                raise RuntimeError("not yet")
+            return Later(seven, "not now")
+
+        retry = RetryRules(first=seven, factor=1, longest=seven, jitter=0)
+        with Client(place.url, clock=ours) as client:
+            consumer = consumer_of(client, topic, handle, retry=retry)
+            run(consumer, lambda: until(lambda: timeline.count(topic).waiting == 2))
+        assert consumer.outcomes == {"released": 2}
+        for id in ("m0", "m1"):
+            assert timeline.read(topic, id, producer_group="p").at == moment_ms(timeline.now_ms() + 1) + seven
+
+
 def test_leases_are_extended_while_handlers_work(place: Place, timeline: Timeline, topic: str) -> None:
     put(timeline, topic, 1)
     attempts: list[int] = []
@@ -124,7 +149,7 @@ def test_it_goes_on_with_what_it_had_and_gives_back_what_does_not_end_in_time(
 
     consumer = consumer_of(place, topic, handle, concurrency=3, drain=timedelta(milliseconds=20))
     run(consumer, lambda: until(lambda: len(begun) == 3))
-    assert held <= {id for id, attempts in begun if attempts == 1}
+    assert held == {id for id, attempts in begun if attempts == 2}, "a lease taken over is another attempt"
     assert consumer.outcomes == {"released": 3}
     assert timeline.my_leases("worker", topic=topic) == []
     assert timeline.count(topic).available == 5
@@ -198,13 +223,13 @@ def test_what_no_new_connection_would_mend_ends_it(place: Place, timeline: Timel
         asyncio.run(both())
 
 
-def test_a_name_is_one_consumers_the_other_is_told(place: Place, timeline: Timeline, topic: str) -> None:
+def test_an_older_consumer_of_the_same_name_ends_with_an_error(place: Place, timeline: Timeline, topic: str) -> None:
     async def both() -> None:
         first, second = (consumer_of(place, topic, print) for _ in range(2))
         older = asyncio.ensure_future(first.run())
         await until(lambda: bool(timeline.consumers(topic)))
         newer = asyncio.ensure_future(second.run())
-        with pytest.raises(ServiceRefused, match="another socket"):
+        with pytest.raises(ConsumerReplaced, match="was started again by another process"):
             await asyncio.wait_for(older, PATIENCE_S)
         second.stop()
         await asyncio.wait_for(newer, PATIENCE_S)
@@ -240,3 +265,32 @@ def test_both_ways_to_messages_are_intakes_and_nothing_else_is(place: Place, tim
         Consumer(object(), topic, print)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="finish"):
         Consumer(place, topic, print, finish=lambda _: [])
+
+
+def test_an_error_of_ours_in_a_connection_is_logged_and_the_consumer_connects_again(
+    place: Place, timeline: Timeline, topic: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handled: Counter[str] = Counter()
+    read, failures = Connection._heard, iter([1, 2])
+
+    def heard(self: Connection, *arguments: Any) -> None:
+        if next(failures, None):
+            raise ZeroDivisionError
+        read(self, *arguments)
+
+    async def handle(message: LeasedMessage) -> None:
+        handled[message.id] += 1
+
+    async def story() -> None:
+        await asyncio.sleep(0)
+        put(timeline, topic, 3)
+        await until(lambda: bool(consumer.troubles()))
+        assert [(one.loop, one.error) for one in consumer.troubles()] == [("consume", "ZeroDivisionError")]
+        await until(lambda: len(handled) == 3 and not consumer.troubles())
+
+    monkeypatch.setattr(Connection, "_heard", heard)
+    consumer = consumer_of(place, topic, handle)
+    run(consumer, story)
+    assert f"loop consume ({topic}) failed" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+    assert consumer.supervisor.failures()["consume"] >= 2

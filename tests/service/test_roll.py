@@ -4,12 +4,22 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
 from batchline import NewMessage, Store, Timeline, open_store
-from batchline.errors import BatchlineError, InvalidCount, InvalidName, StoreUnavailable, TopicDeleted, UnknownTopic
+from batchline.core.session import Standing
+from batchline.errors import (
+    BatchlineError,
+    ConsumerReplaced,
+    InvalidCount,
+    InvalidName,
+    StoreUnavailable,
+    TopicDeleted,
+    UnknownTopic,
+)
+from batchline.runtime.consumer_session import ConsumerSession
 from batchline.runtime.tokens import Tokens
 from batchline.runtime.virtual_time import run_virtually, virtual_seconds, virtual_wall_us
 from batchline.service.roll import Roll
@@ -18,11 +28,28 @@ from batchline.wire.push import Close
 from tests.doubles import HandClock
 
 
+class HasTimeline(Protocol):
+    """What a socket is opened on."""
+
+    @property
+    def timeline(self) -> Timeline: ...
+
+
 class OneSocket:
     """A socket as the roll knows it."""
 
-    def __init__(self, consumer: str, token_text: str | None = None, topic: str = "jobs") -> None:
+    def __init__(
+        self,
+        parts: "HasTimeline",
+        consumer: str,
+        token_text: str | None = None,
+        topic: str = "jobs",
+        session: int | None = None,
+    ) -> None:
         self.topic, self.consumer, self.token_text = topic, consumer, token_text
+        self.session = ConsumerSession(parts.timeline, topic, consumer, number=session, process="")
+        self.retired = 0
+        self.standings: list[Standing] = []
         self.ended = asyncio.Event()
         self.told: list[tuple[int, type[BatchlineError]]] = []
         self.swept = 0
@@ -32,6 +59,13 @@ class OneSocket:
 
     def sweep(self, now_ms: int) -> None:
         self.swept = now_ms
+
+    def retire(self, error: ConsumerReplaced) -> None:
+        assert "give each process a name of its own" in str(error)
+        self.retired += 1
+
+    async def stand(self, standing: Standing) -> None:
+        self.standings.append(standing)
 
     def end(self, code: int, error: BatchlineError) -> None:
         self.told.append((code, type(error)))
@@ -54,6 +88,11 @@ class Scene:
             raise self.away
         return work(*arguments)
 
+    async def enter(self, one: OneSocket) -> None:
+        """Begin a session, and enter the roll with it."""
+        one.session.begin()
+        await self.roll.enter(one)
+
     def seen(self) -> list[str]:
         return [row.consumer for row in self.timeline.consumers("jobs")]
 
@@ -67,18 +106,18 @@ def play(story: Callable[[Scene], Coroutine[Any, Any, None]]) -> None:
 
 def test_consumers_are_seen_as_long_as_they_have_a_socket_in_few_calls_however_many_they_are() -> None:
     async def story(scene: Scene) -> None:
-        sockets = [OneSocket(f"c{number:03d}") for number in range(200)]
+        sockets = [OneSocket(scene, f"c{number:03d}") for number in range(200)]
         for one in sockets:
-            await scene.roll.enter(one)
+            await scene.enter(one)
         entered = scene.calls
         await asyncio.sleep(300)
         assert scene.seen() == [one.consumer for one in sockets]
-        assert scene.calls - entered == pytest.approx(60 + 30, abs=3)
+        assert scene.calls - entered == pytest.approx(60 + 30 + 30, abs=3)
         assert all(one.swept for one in sockets)
         (row, *_) = scene.timeline.consumers("jobs")
         assert (row.drift_ms, row.messages_per_second) == (7, 2.5)
         for one in sockets:
-            await scene.roll.leave(one)
+            await scene.roll.leave(one, is_over=True)
         assert scene.seen() == []
         calls = scene.calls
         await asyncio.sleep(300)
@@ -89,14 +128,46 @@ def test_consumers_are_seen_as_long_as_they_have_a_socket_in_few_calls_however_m
 
 def test_an_older_socket_makes_room_and_does_not_take_the_newer_one_along() -> None:
     async def story(scene: Scene) -> None:
-        older, newer = OneSocket("c"), OneSocket("c")
-        await scene.roll.enter(older)
-        await scene.roll.enter(newer)
+        older = OneSocket(scene, "c")
+        await scene.enter(older)
+        newer = OneSocket(scene, "c", session=older.session.number)
+        await scene.enter(newer)
         assert [code for code, _ in older.told] == [Close.REPLACED]
-        await scene.roll.leave(older)
+        await scene.roll.leave(older, is_over=True)
         assert scene.seen() == ["c"]
         assert len(scene.roll) == 1
-        await scene.roll.leave(newer)
+        await scene.roll.leave(newer, is_over=True)
+        assert scene.seen() == []
+
+    play(story)
+
+
+def test_an_older_session_retires_and_leaves_the_newer_one_there() -> None:
+    async def story(scene: Scene) -> None:
+        older, newer = OneSocket(scene, "c"), OneSocket(scene, "c")
+        await scene.enter(older)
+        await scene.enter(newer)
+        assert (older.retired, older.told, newer.retired) == (1, [], 0)
+        await asyncio.sleep(11)
+        assert [one.replaced for one in older.standings] == [True]
+        assert [(one.replaced, len(one.others)) for one in newer.standings] == [(False, 1)]
+        await scene.roll.leave(older, is_over=True)
+        assert scene.seen() == ["c"]
+        await asyncio.sleep(10)
+        assert [len(one.others) for one in newer.standings] == [1, 0]
+        await scene.roll.leave(newer, is_over=True)
+
+
+def test_a_session_that_is_not_over_counts_as_alive_for_a_while() -> None:
+    async def story(scene: Scene) -> None:
+        lost = OneSocket(scene, "c")
+        await scene.enter(lost)
+        await scene.roll.leave(lost, is_over=False)
+        next_one = OneSocket(scene, "c")
+        await scene.enter(next_one)
+        await asyncio.sleep(45)
+        assert [len(one.others) for one in next_one.standings] == [1, 1, 1, 0]
+        await scene.roll.leave(next_one, is_over=True)
 
     play(story)
 
@@ -104,9 +175,9 @@ def test_an_older_socket_makes_room_and_does_not_take_the_newer_one_along() -> N
 def test_a_token_that_is_revoked_or_expires_is_noticed_within_ten_seconds() -> None:
     async def story(scene: Scene) -> None:
         revoked, short = scene.tokens.create(admin=True), scene.tokens.create(expires=timedelta(seconds=60))
-        first, second = OneSocket("a", revoked[1]), OneSocket("b", short[1])
-        await scene.roll.enter(first)
-        await scene.roll.enter(second)
+        first, second = OneSocket(scene, "a", revoked[1]), OneSocket(scene, "b", short[1])
+        await scene.enter(first)
+        await scene.enter(second)
         await asyncio.sleep(30.001)
         Tokens(scene.store, virtual_wall_us).revoke(revoked[0].id)  # by another process
         begin = virtual_seconds()
@@ -115,29 +186,29 @@ def test_a_token_that_is_revoked_or_expires_is_noticed_within_ten_seconds() -> N
         assert (second.told, first.told[0][0]) == ([], Close.POLICY)
         await asyncio.wait_for(second.ended.wait(), 40)
         for one in (first, second):
-            await scene.roll.leave(one)
+            await scene.roll.leave(one, is_over=True)
 
     play(story)
 
 
 def test_a_socket_of_the_time_before_there_were_tokens_ends_when_there_are() -> None:
     async def story(scene: Scene) -> None:
-        one = OneSocket("c")
-        await scene.roll.enter(one)
+        one = OneSocket(scene, "c")
+        await scene.enter(one)
         await asyncio.sleep(60)
         assert one.told == []
         Tokens(scene.store, virtual_wall_us).create(admin=True)
         await asyncio.wait_for(one.ended.wait(), 11)
         assert one.told[0][0] == Close.POLICY
-        await scene.roll.leave(one)
+        await scene.roll.leave(one, is_over=True)
 
     play(story)
 
 
 def test_nobody_loses_a_socket_while_the_store_is_away_and_all_do_when_the_topic_is_deleted() -> None:
     async def story(scene: Scene) -> None:
-        one = OneSocket("c")
-        await scene.roll.enter(one)
+        one = OneSocket(scene, "c")
+        await scene.enter(one)
         scene.away = StoreUnavailable("away")
         await asyncio.sleep(60)
         scene.away = None
@@ -146,7 +217,7 @@ def test_nobody_loses_a_socket_while_the_store_is_away_and_all_do_when_the_topic
         scene.timeline.delete_topic("jobs")
         await asyncio.wait_for(one.ended.wait(), 11)
         assert one.told[0] == (Close.TOPIC, TopicDeleted)
-        await scene.roll.leave(one)
+        await scene.roll.leave(one, is_over=True)
 
     play(story)
 
@@ -154,7 +225,7 @@ def test_nobody_loses_a_socket_while_the_store_is_away_and_all_do_when_the_topic
 def test_who_cannot_enter_is_not_there() -> None:
     async def story(scene: Scene) -> None:
         with pytest.raises(UnknownTopic):
-            await scene.roll.enter(OneSocket("c", topic="nowhere"))
+            await scene.enter(OneSocket(scene, "c", topic="nowhere"))
         assert len(scene.roll) == 0
 
     play(story)

@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from batchline import NewMessage, Timeline, open_store
+from batchline.core.message import ms_of
 from batchline.core.spot import SEGMENTS, segment_of
 from batchline.core.topic import Topic
 from batchline.errors import InvalidInput, InvalidMessage, InvalidStore, InvalidTable, RefusedMessage
@@ -93,6 +94,25 @@ def test_moments_priorities_and_bodies_are_kept(spark: SparkSession, store: Stor
     assert (a.body, a.priority, a.state) == (b"\x00\xff", 5, "waiting")
     assert a.at == moment.replace(microsecond=1000)  # not before its moment
     assert (b.body, b.priority, b.state) == (b"", 0, "available")
+
+
+def test_rows_are_due_after_a_span_from_when_they_are_written(
+    spark: SparkSession, store: Store, timeline: Timeline
+) -> None:
+    some = [("a", timedelta(hours=1, microseconds=1)), ("b", timedelta(0)), ("c", None)]
+    spans = spark.createDataFrame(some, "id string, after interval day to second").selectExpr(
+        "id", "id AS body", "after"
+    )
+    before_ms = timeline.now_ms()
+    write(spans, store)
+    due_ms = ms_of(timeline.read("parcels", "a", producer_group="etl").at)
+    assert before_ms + 3_600_000 < due_ms <= timeline.now_ms() + 3_600_002
+    write(spans, store)
+    assert ms_of(timeline.read("parcels", "a", producer_group="etl").at) == due_ms, "written again, it stays"
+    assert timeline.count("parcels").available == 2
+    both = spans.selectExpr("*", "timestamp_millis(0) AS at")
+    with pytest.raises(PySparkException, match="InvalidMessage: the moment of a message is given by at and by after"):
+        write(both, store)
 
 
 def test_rows_without_ids_are_taken_only_from_who_says_so(
@@ -212,7 +232,7 @@ def test_leases_are_given_back(spark: SparkSession, store: Store, timeline: Time
     leased = read(spark, store)
     assert release(leased.where("id < 'm-2'"), store, reason="try again") == {"released": 12}
     assert leased.count() == 8
-    assert release(leased, store, at=timeline.now_ms() + 3_600_000) == {"released": 8}
+    assert release(leased, store, after=timedelta(hours=1)) == {"released": 8}
     counts = timeline.count("parcels")
     assert (counts.waiting, counts.processing, counts.available) == (8, 0, 12)
     again = read(spark, store)
@@ -584,6 +604,10 @@ def test_wrong_input_is_answered_before_anything_runs(spark: SparkSession, store
         done(spark.readStream.format("rate").load().selectExpr("cast(value AS string) AS lease"), store)
     with pytest.raises(InvalidMessage, match="the moment of a release"):
         release(leases, store, at=datetime(2026, 1, 1))  # noqa: DTZ001 - that is what is wrong
+    with pytest.raises(InvalidMessage, match="after must be 0 or longer"):
+        release(leases, store, after=timedelta(-1))
+    with pytest.raises(InvalidMessage, match="is given by at and by after"):
+        release(leases, store, at=0, after=timedelta(1))
 
 
 def test_the_format_can_be_registered_where_spark_does_not_find_it(spark: SparkSession) -> None:

@@ -1,11 +1,12 @@
 """Workers that a test starts as processes of their own, and may kill; each tells through a pipe what it does."""
 
+from itertools import count
 from typing import Any, Final
 
 from batchline.runtime.tracker import Tracker
 from batchline.stores.opening import open_store
 
-__all__ = ["ITEMS", "add_for_ever_uncommitted", "finish_fanouts", "finish_with_threads", "hold_leases"]
+__all__ = ["ITEMS", "add_for_ever_uncommitted", "finish_fanouts", "finish_with_threads", "hold_leases", "seal_in_part"]
 
 #: Of each fanout.
 ITEMS: Final = 4
@@ -48,6 +49,24 @@ def add_for_ever_uncommitted(url: str, fanout: str, count: int, end: Any) -> Non
             end.recv()
 
         store.transact(work)
+
+
+def seal_in_part(url: str, fanout: str, transactions: int, end: Any) -> None:
+    """Seal the leaf of a deep chain, and stop inside the transaction after this many until killed."""
+    with open_store(url) as store:
+        transact, before = store.transact, count()
+
+        def halting(work: Any) -> Any:
+            def halted(rows: Any) -> Any:
+                answer = work(rows)
+                end.send("written")
+                end.recv()
+                return answer
+
+            return transact(halted if next(before) == transactions else work)
+
+        store.transact = halting  # type: ignore[method-assign]
+        Tracker(store).seal(fanout)
 
 
 def finish_with_threads(url: str, fanout: str, threads: int, adds: int, gate: Any, end: Any) -> None:

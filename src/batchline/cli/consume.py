@@ -20,7 +20,7 @@ from batchline.cli.timeline_options import (
     LeaseFile,
     LeaseTexts,
     TopicName,
-    at_ms_of,
+    due_of,
     timeline_on,
 )
 from batchline.core.message import LeasedMessage, lease_text, moment_ms
@@ -181,10 +181,10 @@ def release(
       batchline release "$lease" --in 5m --reason "the printer is out of paper"
       batchline leases --consumer worker-1 | batchline release -
     """
+    due_of(at, in_)  # refuses both
     with timeline_on(store) as timeline, reported("released", json) as report:
-        at_ms = at_ms_of(at, in_, timeline.now_ms())
         for part in in_parts(read_all(leases, file, "lease", lease_of), lambda _: None):
-            report.add(timeline.release(part, at_ms, reason=reason))
+            report.add(timeline.release(part, at, after=in_, reason=reason))
 
 
 def done(leases: LeaseTexts = None, file: LeaseFile = None, store: Store = DEFAULT_STORE, json: Json = False) -> None:

@@ -59,13 +59,16 @@ def _stop(spark: "SparkSession") -> None:
 
 @contextmanager
 def _logged_nowhere() -> Iterator[None]:
-    """Without a handler anywhere, Python logs to standard error; py4j does so of every Ctrl-C and every error."""
-    nowhere = logging.NullHandler()
-    logging.root.addHandler(nowhere)
+    """Keep py4j's log off standard error, where Python writes without a handler: it logs every Ctrl-C and every error.
+
+    Batchline's own log stays: it says which background loop fails.
+    """
+    nowhere, py4j = logging.NullHandler(), logging.getLogger("py4j")
+    py4j.addHandler(nowhere)
     try:
         yield
     finally:
-        logging.root.removeHandler(nowhere)
+        py4j.removeHandler(nowhere)
 
 
 def _is_running() -> bool:

@@ -92,7 +92,7 @@ def open_(
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Open a fanout. Opening it again in the same way changes nothing.
+    """Open a fanout. Opening it again in the same way is activity and changes nothing else.
 
     The store is made if it is not there. In a pipe the id is all that is printed.
 
@@ -163,7 +163,7 @@ def _items_of(groups: Iterable[ItemGroup]) -> Iterator[str]:
 
 @app.command()
 def seal(id: FanoutId, call_id: CallId = None, store: Store = DEFAULT_STORE, json: Json = False) -> None:
-    """Take no more items. Says so if this completes the fanout; sealing again changes nothing.
+    """Take no more items. Says so if this completes the fanout; a repeat is activity only.
 
     [bold]Examples[/]
 
@@ -190,7 +190,7 @@ def ack(
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Acknowledge items: they are done. Says which fanouts that completes; acknowledging again changes nothing.
+    """Acknowledge items: they are done. Says which fanouts that completes; a repeat is activity only.
 
     What is no item of a fanout is said, each on its line, on standard error. The rest counts. The exit code is then 1.
     `batchline ack` and `batchline fanout ack` are the same.

@@ -11,7 +11,6 @@ from batchline.cli import screen
 from batchline.cli.ingest import parser_of, topics_of
 from batchline.cli.ingest_reports import ingest_reports
 from batchline.core.pipeline import Pipeline, Source
-from batchline.errors import BatchlineError
 from batchline.runtime.clock import elapsed_seconds, now_us
 from batchline.sources.landing import Landing
 
@@ -26,7 +25,7 @@ def ingesting(pipeline: Pipeline, stop: threading.Event) -> Iterator[None]:
     if run is None:
         yield
         return
-    failed: list[BatchlineError] = []
+    failed: list[BaseException] = []
     series = source.series or source.kind
     with (
         Landing(Path(source.into), series) as landing,
@@ -48,11 +47,11 @@ def ingesting(pipeline: Pipeline, stop: threading.Event) -> Iterator[None]:
 def _guarded(
     work: Callable[[], None],
     stop: threading.Event,
-    failed: list[BatchlineError],
+    failed: list[BaseException],
 ) -> None:
     try:
         work()
-    except BatchlineError as error:
+    except BaseException as error:  # noqa: BLE001 - it is raised where the run ends: else nothing would come in, unseen
         failed.append(error)
         stop.set()
 

@@ -73,7 +73,10 @@ def working(store: Store, topic: str, name: str) -> Iterator[None]:
             drain=DRAIN,
         )
 
-    with Working(make) as made, reporting(store, "work", name, WorkerNumbers(made.worker, SHARED)):
+    with (
+        Working(make) as made,
+        reporting(store, "work", name, WorkerNumbers(made.worker, SHARED), made.worker.supervisor),
+    ):
         yield
 
 

@@ -5,16 +5,17 @@ import json
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final, NoReturn, TextIO, TypeVar
 
 import typer
 
-from batchline.cli.options import read_span
-from batchline.cli.timeline_options import at_ms_of, read_moment
-from batchline.core.message import Lease, NewMessage, check_at, check_id, check_messages, read_lease
+from batchline.cli.timeline_options import read_after, read_moment
+from batchline.core.due_time import Due, check_at, check_due
+from batchline.core.message import Lease, NewMessage, check_id, check_messages, read_lease
 from batchline.errors import InvalidInput, InvalidMessage, did_you_mean, shown
 
-__all__ = ["Reading", "in_parts", "lease_of", "read_all", "read_lines", "text_bytes"]
+__all__ = ["Reading", "in_parts", "lease_of", "new_message", "read_all", "read_lines", "text_bytes"]
 
 T = TypeVar("T")
 KEYS: Final = ("id", "at", "in", "body", "body_base64", "priority")
@@ -84,14 +85,20 @@ def in_parts(
         yield part
 
 
+def new_message(body: bytes, due: Due | None, id: str | None, priority: int) -> NewMessage:
+    """Return a message that is due at a moment, after a span, or at once."""
+    if isinstance(due, timedelta):
+        return NewMessage(body, None, id, priority, due)
+    return NewMessage(body, due, id, priority)
+
+
 @dataclass(frozen=True)
 class Reading:
-    """How texts are read: at one moment, on one topic, with what the options say for all of them."""
+    """How texts are read: on one topic, with what the options say for all of them."""
 
-    now_ms: int
     topic: str = ""
-    #: The moment of what names none of its own.
-    at_ms: int | None = None
+    #: The due time of what names none of its own.
+    due: Due | None = None
     priority: int = 0
 
     def message(self, line: str) -> NewMessage:
@@ -101,23 +108,24 @@ class Reading:
             if key not in KEYS:
                 raise InvalidMessage(f"a message has {', '.join(KEYS)}, got {shown(key)}{did_you_mean(key, KEYS)}")
         priority = found.get("priority")
-        message = NewMessage(
-            _body(found), self._at(found), found.get("id"), self.priority if priority is None else priority
+        message = new_message(
+            _body(found), self._due(found), found.get("id"), self.priority if priority is None else priority
         )
-        check_messages([message], 0)
+        check_messages([message], None)
         return message
 
     def id(self, line: str) -> str:
         """The id of a message, plain or in a line of JSON."""
         return check_id(self._named(line)["id"])
 
-    def move(self, line: str) -> tuple[str, int]:
-        """The id of a message and its new moment: the one that --at or --in say, or that of its line."""
+    def move(self, line: str) -> tuple[str, Due]:
+        """Return the id of a message and its new due time: that of --at or --in, or that of its line."""
         found = self._named(line)
-        at = self._at(found) if self.at_ms is None else self.at_ms
-        if at is None:
+        due = self._due(found) if self.due is None else self.due
+        if due is None:
             raise InvalidMessage(f"message {found['id']!r} needs a moment to go to: --at, --in, or at in its line")
-        return check_id(found["id"]), at
+        check_due("the moment of a message", due, None)
+        return check_id(found["id"]), due
 
     def _named(self, line: str) -> dict[str, Any]:
         if not line.startswith("{"):
@@ -127,17 +135,17 @@ class Reading:
             raise InvalidMessage(f"the message is on topic {shown(found['topic'])}, not on {self.topic!r}")
         return {"id": None} | found
 
-    def _at(self, found: dict[str, Any]) -> int | None:
+    def _due(self, found: dict[str, Any]) -> Due | None:
         at, in_ = found.get("at"), found.get("in")
         if at is None and in_ is None:
-            return self.at_ms
+            return self.due
         if in_ is not None:
             if at is not None:
                 _refuse("at and in", "one of them", "both")
             if not isinstance(in_, str):
                 _refuse("in", "a span such as 10m", in_)
-            return at_ms_of(None, read_span(in_), self.now_ms)
-        return at_ms_of(read_moment(at), None, 0) if isinstance(at, str) else check_at("at", at)
+            return read_after(in_)
+        return read_moment(at) if isinstance(at, str) else check_at("at", at)
 
 
 def lease_of(line: str) -> Lease:

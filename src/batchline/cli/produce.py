@@ -7,7 +7,7 @@ import typer
 
 from batchline.cli import screen
 from batchline.cli.completion import topic_names
-from batchline.cli.message_lines import Reading, in_parts, lease_of, read_all, read_lines, text_bytes
+from batchline.cli.message_lines import Reading, in_parts, lease_of, new_message, read_all, read_lines, text_bytes
 from batchline.cli.message_screen import ids_text, message_data, message_panel, message_row, message_table
 from batchline.cli.options import DEFAULT_STORE, Json, Store
 from batchline.cli.outcomes import reported
@@ -20,10 +20,11 @@ from batchline.cli.timeline_options import (
     MessageIds,
     ProducerGroup,
     TopicName,
-    at_ms_of,
+    due_of,
     timeline_on,
 )
-from batchline.core.message import HIGHEST_PRIORITY, Message, NewMessage, moment_ms
+from batchline.core.message import HIGHEST_PRIORITY, Message
+from batchline.errors import UnknownMessage
 from batchline.runtime.timeline import Timeline
 
 __all__ = ["cancel", "message", "messages", "move", "put"]
@@ -78,11 +79,10 @@ def put(
     if body is not None and body_file is not None:
         raise typer.BadParameter("give one of them, not both", param_hint="--body, --body-file")
     with timeline_on(store, topic) as timeline:
-        now_ms = timeline.now_ms()
-        reading = Reading(now_ms, topic, at_ms_of(at, in_, now_ms), priority)
+        reading = Reading(topic, due_of(at, in_), priority)
         if file is None:
             content = text_bytes(body or "") if body_file is None else body_file.read()
-            new = iter([NewMessage(content, reading.at_ms, id, priority)])
+            new = iter([new_message(content, reading.due, id, priority)])
         else:
             new = read_lines(file, reading.message)
         ids: list[str] = []
@@ -95,8 +95,16 @@ def put(
                 ids += stored if on_terminal else ()
             report.more = ids_text(ids)
             if file is None and ids:
-                due = screen.moment_text(moment_ms(now_ms if reading.at_ms is None else reading.at_ms))
-                report.more = [f"  {screen.plain(ids[0])} [dim]due[/] {due}"]
+                report.more = [f"  {screen.plain(ids[0])}{_due_text(timeline, topic, ids[0], producer_group)}"]
+
+
+def _due_text(timeline: Timeline, topic: str, id: str, producer_group: str) -> str:
+    """Say when a message is due, as it is stored; nothing if a consumer has it already."""
+    try:
+        found = timeline.read(topic, id, producer_group=producer_group)
+    except UnknownMessage:
+        return ""
+    return "" if found.state == "processing" else f" [dim]due[/] {screen.moment_text(found.at)}"
 
 
 def move(
@@ -109,7 +117,7 @@ def move(
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Let messages of yours stand at another moment. Not while somebody has leased them.
+    """Reschedule messages of your producer group. A message with an active lease stays as it is.
 
     In a file each line may have its own moment, "at" or "in":
     {"id": "a", "at": "2026-11-20T08:00:00Z"}
@@ -121,8 +129,7 @@ def move(
       batchline move parcels --file moments.jsonl
     """
     with timeline_on(store, topic) as timeline:
-        now_ms = timeline.now_ms()
-        reading = Reading(now_ms, topic, at_ms_of(at, in_, now_ms))
+        reading = Reading(topic, due_of(at, in_))
         named = read_all(ids, file, "id", reading.move)
         with reported("moved", json) as report:
             for part in in_parts(named, lambda one: one[0]):
@@ -149,7 +156,7 @@ def cancel(
       batchline messages --json | jq -c 'select(.topic == "parcels")' | batchline cancel parcels -
     """
     with timeline_on(store, topic) as timeline:
-        named = read_all(ids, file, "id", Reading(timeline.now_ms(), topic).id)
+        named = read_all(ids, file, "id", Reading(topic).id)
         with reported("cancelled", json) as report:
             for part in in_parts(named, lambda one: one):
                 report.add(timeline.cancel(topic, part, producer_group=producer_group))

@@ -38,7 +38,8 @@ def serve_store(
         service = Service(store, any_host=insecure, **settings)
         where = address_of(listener, "https" if tls else "http")
         screen.err.print(screen.plain(f"serving {what or store.url} on {where}"), soft_wrap=True)
-        with contextlib.closing(service), reporting(store, "serve", service.name, service.tally.numbers):
+        reports = reporting(store, "serve", service.name, service.tally.numbers, service.supervisor)
+        with contextlib.closing(service), reports:
             run_fast(serve(service, listener, tls=tls))
 
 

@@ -10,8 +10,8 @@ import typer
 from batchline.cli.completion import topic_names
 from batchline.cli.options import read_span
 from batchline.cli.stores import open_existing
-from batchline.core.message import LATEST_MS, ms_of
-from batchline.core.topic import span_ms
+from batchline.core.due_time import LATEST_MS, ms_of
+from batchline.core.moment import LONGEST_SPAN_US, span_us
 from batchline.errors import UnknownTopic, did_you_mean
 from batchline.runtime.timeline import Timeline
 
@@ -28,8 +28,9 @@ __all__ = [
     "MessageIds",
     "ProducerGroup",
     "TopicName",
-    "at_ms_of",
+    "due_of",
     "naming_topics",
+    "read_after",
     "read_moment",
     "timeline_on",
 ]
@@ -72,13 +73,22 @@ def read_moment(text: str | datetime) -> datetime:
     return moment
 
 
-def at_ms_of(at: datetime | None, in_: timedelta | None, now_ms: int) -> int | None:
-    """The moment of --at or --in in milliseconds; None if neither is given, and both are a wrong command line."""
+def read_after(text: str | timedelta) -> timedelta:
+    """Read a span from now such as 10m, from 0 to 36,500 days; anything else is a wrong command line."""
+    span = read_span(text)
+    if not 0 <= span_us(span) <= LONGEST_SPAN_US:
+        raise typer.BadParameter(f"expected a span from 0s to 36500d, got {text!r}: name a past moment with at")
+    return span
+
+
+def due_of(at: datetime | None, in_: timedelta | None) -> datetime | timedelta | None:
+    """Return the due time of --at or --in; None if neither is given. Both are a wrong command line.
+
+    A span stays one: the timeline's clock resolves it.
+    """
     if at is not None and in_ is not None:
         raise typer.BadParameter("give one of them, not both", param_hint="--at, --in")
-    if in_ is not None:
-        return max(now_ms + span_ms(in_), 0)
-    return None if at is None else ms_of(at)
+    return at if in_ is None else in_
 
 
 def _file(text: str) -> Any:
@@ -101,7 +111,7 @@ At = Annotated[
     typer.Option("--at", help=f"A moment with its zone, such as {EXAMPLE}.", metavar="TIME", parser=read_moment),
 ]
 In = Annotated[
-    timedelta | None, typer.Option("--in", help="A span from now, such as 10m.", metavar="SPAN", parser=read_span)
+    timedelta | None, typer.Option("--in", help="A span from now, such as 10m.", metavar="SPAN", parser=read_after)
 ]
 For = Annotated[
     timedelta | None,

@@ -12,7 +12,7 @@ from batchline.cli.options import DEFAULT_WAIT, Json, Wait
 from batchline.cli.run import Changes, read_pipeline
 from batchline.cli.stores import open_patiently
 from batchline.core.pipeline import Capacity, Pipeline, Publication, SinkAddress, Source
-from batchline.errors import InvalidInput, SinkClosed
+from batchline.errors import InvalidInput, SinkClosed, StoreUnavailable
 from batchline.runtime.clock import wait_for
 from batchline.runtime.reporting import reporting
 from batchline.runtime.timeline import Timeline
@@ -126,7 +126,8 @@ async def _work(pipeline: Pipeline, store: Store, name: str | None, until_empty:
     from batchline.flow import worker_of
 
     worker = worker_of(pipeline, store, worker=name)
-    with reporting(store, "work", worker.consumer.consumer, WorkerNumbers(worker, pipeline.capacity)):
+    numbers = WorkerNumbers(worker, pipeline.capacity)
+    with reporting(store, "work", worker.consumer.consumer, numbers, worker.supervisor):
         await _until(worker, pipeline, store, until_empty, say)
     return worker
 
@@ -144,8 +145,10 @@ async def _until(worker: Worker, pipeline: Pipeline, store: Store, until_empty: 
 
 
 def _is_empty(store: Store, topic: str) -> bool:
-    left = Timeline(store).count(topic)
-    return not left.total
+    try:
+        return not Timeline(store).count(topic).total
+    except StoreUnavailable:  # it comes back: the worker logs the outage, and waits for its end
+        return False
 
 
 def _line(worker: Worker) -> str:

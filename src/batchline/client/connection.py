@@ -87,6 +87,8 @@ class Connection:
         self._socket = socket
         self._numbers = count(1)
         self._pending: dict[int, Pending] = {}
+        #: The error of ours that ended it, if one did: a new connection may end in the same way.
+        self.broken: Exception | None = None
         self._said: BatchlineError | None = None
         self._reading: asyncio.Task[None] | None = None
 
@@ -138,8 +140,11 @@ class Connection:
         try:
             async for data in self._socket:
                 self._heard(read_said(data), arrived)
-        except (ConnectionClosed, WrongContent):
+        except ConnectionClosed:
             pass
+        except Exception as error:  # noqa: BLE001 - the consumer's next turn raises it
+            self.broken = error
+            self.abort()
         finally:
             self.lost = self._ending()
             for pending in self._pending.values():

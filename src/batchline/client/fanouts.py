@@ -71,7 +71,7 @@ class FanoutVerbs(Calls):
         expiry: ExpiryRules | None = None,
         on_complete: OnComplete | None = None,
     ) -> Steps[FanoutStatus]:
-        """Open a fanout, with an id of yours or one made here. Opening it again in the same way changes nothing."""
+        """Open a fanout, with an id of yours or one made here. A repeat is activity and changes nothing else."""
         check_message(on_complete)
         tolerated = check_tolerate(tolerate)
         form = NewFanoutForm(

@@ -9,6 +9,7 @@ from batchline.client.exchange import Request, Steps, request
 from batchline.client.pieces import framed, pieces
 from batchline.client.topics import topic_path
 from batchline.client.verb import Verb
+from batchline.core.due_time import after_ms_of, check_either
 from batchline.core.message import (
     AnyLease,
     Lease,
@@ -16,7 +17,6 @@ from batchline.core.message import (
     Outcome,
     Upcoming,
     as_lease,
-    check_at,
     check_id,
     check_leases,
     lease_text,
@@ -121,13 +121,23 @@ class LeaseVerbs(Calls):
 
     @Verb
     def release(
-        self, leases: AnyLease | Iterable[AnyLease], at: datetime | int | None = None, *, reason: object = ""
+        self,
+        leases: AnyLease | Iterable[AnyLease],
+        at: datetime | int | None = None,
+        *,
+        after: timedelta | None = None,
+        reason: object = "",
     ) -> Steps[list[Outcome]]:
-        """Give messages back, to be offered again at a moment, or at once. The reason is kept in their history."""
+        """Give messages back, due again `at` a moment, `after` a span from now, or at once.
+
+        The service's clock says what now is. The reason is kept in their history.
+        """
         wanted = [as_lease(lease) for lease in check_leases(leases)]
         why = reason_text(reason)
-        at_ms = None if at is None else check_at("the moment of a release", at)
-        return (yield from self._with_leases("release", wanted, _said(at=at_ms, reason=why)))
+        due_ms = check_either("the moment of a release", at, after, None)
+        after_ms = None if due_ms is None else after_ms_of(due_ms)
+        at_ms = due_ms if after_ms is None else None
+        return (yield from self._with_leases("release", wanted, _said(at=at_ms, after_ms=after_ms, reason=why)))
 
     @Verb
     def done(self, leases: AnyLease | Iterable[AnyLease]) -> Steps[list[Outcome]]:

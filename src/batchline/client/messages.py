@@ -1,7 +1,7 @@
 """The verbs of producers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import timedelta
 from itertools import count
 from typing import Final
 
@@ -11,6 +11,7 @@ from batchline.client.exchange import Request, Steps, address, request
 from batchline.client.pieces import framed, pieces
 from batchline.client.topics import topic_path
 from batchline.client.verb import Verb
+from batchline.core.due_time import Due, after_ms_of
 from batchline.core.message import (
     CheckedMessages,
     Lease,
@@ -19,14 +20,13 @@ from batchline.core.message import (
     NewMessage,
     Outcome,
     as_lease,
-    check_at,
     check_id,
     check_leases,
     check_messages,
     lease_text,
 )
 from batchline.core.name import check_name
-from batchline.core.timeline_checks import LONGEST_PAGE, check_after, check_many, check_number
+from batchline.core.timeline_checks import LONGEST_PAGE, check_after, check_many, check_moves, check_number
 from batchline.errors import CallTaken, InvalidInput
 from batchline.stores.fresh_numbers import fresh_number
 from batchline.wire.form import text_body
@@ -36,8 +36,6 @@ __all__ = ["MessageVerbs"]
 
 #: What one transaction takes on: so a request is done as a whole, or not at all, and can be repeated.
 CREATED_AT_ONCE: Final = 5_000
-#: In place of the moment of a message that is due at once: the service's clock tells it.
-AT_ONCE: Final = -1
 
 
 class MessageVerbs(Calls):
@@ -53,7 +51,7 @@ class MessageVerbs(Calls):
         """
         path = topic_path(topic, "messages")
         check_name("the producer group", producer_group)
-        encoded = _encoded(check_messages(messages, AT_ONCE))
+        encoded = _encoded(check_messages(messages, None))
         outcomes: list[Outcome] = []
         for begin, end in pieces(encoded, CREATED_AT_ONCE):
             outcomes += yield from self._create(path, encoded[begin:end], producer_group)
@@ -72,12 +70,23 @@ class MessageVerbs(Calls):
         raise AssertionError
 
     @Verb
-    def move(self, topic: str, moments: Mapping[str, datetime | int], *, producer_group: str) -> Steps[list[Outcome]]:
-        """Let messages of yours stand at other moments, by id; not while somebody has leased them."""
+    def move(
+        self,
+        topic: str,
+        moments: Mapping[str, Due] | Iterable[str],
+        *,
+        producer_group: str,
+        after: timedelta | None = None,
+    ) -> Steps[list[Outcome]]:
+        """Reschedule messages of a producer group; a message with an active lease stays as it is.
+
+        `moments` maps each id to its new due time: a moment, or a span from now. Or it lists ids, and all of them are
+        due `after` this span from now. The service's clock says what now is.
+        """
         path = topic_path(topic, "messages", "move")
         check_name("the producer group", producer_group)
-        checked = {check_id(id): check_at("the moment of a message", at) for id, at in moments.items()}
-        encoded = [b"%b:%d" % (encode(id), at_ms) for id, at_ms in checked.items()]
+        checked = check_moves(moments, after, None)
+        encoded = [b"%b:%b" % (encode(id), _due(due_ms)) for id, due_ms in checked.items()]
         return (yield from self._change(path, b"moments", encoded, b"{}", producer_group))
 
     @Verb
@@ -128,7 +137,16 @@ class MessageVerbs(Calls):
 
 
 def _encoded(messages: CheckedMessages) -> list[bytes]:
-    return [
-        encode(NewMessageForm(*text_body(body), None if at_ms == AT_ONCE else at_ms, id or None, -turn))
-        for id, at_ms, body, turn in zip(*messages, strict=True)
-    ]
+    return [encode(_form(*message)) for message in zip(*messages, strict=True)]
+
+
+def _form(id: str, due_ms: int, body: bytes, turn: int) -> NewMessageForm:
+    after_ms = after_ms_of(due_ms)
+    at_ms = due_ms if after_ms is None else None
+    # Without a due time it is due at once: a span of 0 need not be sent.
+    return NewMessageForm(*text_body(body), at_ms, id or None, -turn, after_ms or None)
+
+
+def _due(due_ms: int) -> bytes:
+    after_ms = after_ms_of(due_ms)
+    return b"%d" % due_ms if after_ms is None else b'{"after_ms":%d}' % after_ms

@@ -14,7 +14,8 @@ from batchline.core.message import Lease, LeasedMessage, Outcome, lease_text
 from batchline.core.moment import check_span, span_text
 from batchline.core.name import check_name
 from batchline.core.retry import RetryRules
-from batchline.errors import ServiceUnavailable
+from batchline.core.topic import span_ms
+from batchline.errors import BatchlineError, ServiceUnavailable
 from batchline.runtime.clock import now_us
 from batchline.runtime.intake import Finished
 from batchline.wire.messages import LeasedForm, LeasedMessages
@@ -94,10 +95,11 @@ class Push:
         connection = await self._connected()
         return await connection.ask(Extend(leases=self._texts(leases)), self._extended)
 
-    async def release(self, leases: Sequence[Lease], at_ms: int | None, reason: str) -> list[Outcome]:
-        """Give messages back, for a moment or at once."""
+    async def release(self, leases: Sequence[Lease], after: timedelta | None, reason: str) -> list[Outcome]:
+        """Give messages back, due after a span by the service's clock, or at once."""
         connection = await self._connected()
-        frame = Release(leases=self._texts(leases), at=at_ms, reason=reason)
+        after_ms = None if after is None else span_ms(after)
+        frame = Release(leases=self._texts(leases), after_ms=after_ms, reason=reason)
         return await connection.ask(frame, self._finished)
 
     async def done(self, finished: Finished) -> list[Outcome]:
@@ -148,6 +150,7 @@ class Push:
                 return old
             if not isinstance(old.lost, ServiceUnavailable):
                 raise old.lost
+            _raise_once(old)
         connection = self._connection = await open_connection(Place(self._address(), self._token, self._tls))
         self._ahead_ms = connection.greeting.clock_ms - self._clock() // 1_000
         self._session = connection.greeting.session
@@ -194,3 +197,12 @@ class Push:
         self._failures = 0
         for outcome in outcomes:
             self._leases.pop(outcome.id, None)
+
+
+def _raise_once(lost: Connection) -> None:
+    """Raise the error that ended a connection, so that its consumer pauses before it connects again."""
+    broken, lost.broken = lost.broken, None
+    if isinstance(broken, BatchlineError):
+        raise ServiceUnavailable(f"the connection was given up: {broken}") from broken
+    if broken is not None:
+        raise broken

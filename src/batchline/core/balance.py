@@ -23,6 +23,7 @@ class Unlimited:
     """No limit: everything may go."""
 
     limited: Final = False
+    debt: Final = 0
 
     def accrue(self, capacity: Any, now_s: float) -> None:
         """Nothing to note."""
@@ -69,6 +70,11 @@ class Balance:
         self.level = min(self.level + min(self._capacity, capacity) * passed_s, capacity * saved_s)
         self._capacity, self._at_s = capacity, max(now_s, self._at_s)
 
+    @property
+    def debt(self) -> float:
+        """How far below zero the balance was when it last accrued or was spent."""
+        return max(-self.level, 0.0)
+
     def fits(self, cost: Amount) -> bool:
         """Whether an operation may go now."""
         return self.level > self._capacity * DUST_S or not cost
@@ -112,6 +118,11 @@ class Balances:
         self._capacity = capacity
         for name, balance in self.each.items():
             balance.accrue(capacity[name], now_s)
+
+    @property
+    def debt(self) -> Amounts:
+        """How far below zero each balance was when it last accrued or was spent."""
+        return Amounts({name: balance.debt for name, balance in self.each.items() if balance.debt})
 
     def fits(self, cost: Amount) -> bool:
         """Whether an operation may go now."""

@@ -1,21 +1,26 @@
 """What a dispatcher knows and decides: what waits, what is under way, how much may go. It is told the time."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from itertools import count
+from typing import Any, Final, Literal
 
 from batchline.core.balance import open_balance
 from batchline.core.buffer import Buffer
-from batchline.core.cost import Amount, Amounts, exceeds, most, names_of
+from batchline.core.cost import Amount, Amounts, exceeds, names_of
 from batchline.core.dispatch_rules import DispatchRules
-from batchline.core.operation import Operation, Watcher
+from batchline.core.operation import WAITING, Operation, Watcher
 from batchline.core.pausing import Pausing
 from batchline.core.recent import Recent
+from batchline.core.settled_cost import SettledCost, divide_actual
 from batchline.core.taking import Batched, take_batches
 from batchline.core.ticker import Ticker
-from batchline.errors import InvalidOperation, TooExpensive, TooManyAttempts, did_you_mean
+from batchline.errors import DuplicateOperation, InvalidOperation, TooExpensive, TooManyAttempts, did_you_mean, shown
 
 __all__ = ["Dispatch", "Flushed", "Handout"]
+
+handout_numbers: Final = count(1)
 
 
 @dataclass(slots=True, eq=False)
@@ -29,6 +34,10 @@ class Handout:
     #: When it is given up: its cost is given back, and it goes on.
     late_s: float
     late: bool = False
+    #: Whether it was throttled: then its actual costs say nothing about the next attempt.
+    throttled: bool = False
+    #: Different from that of any other batch in this process.
+    number: int = field(default_factory=handout_numbers.__next__)
 
 
 @dataclass(slots=True)
@@ -54,6 +63,7 @@ class Dispatch:
         self._next_late_s = math.inf
         self._last_handout_s = -math.inf
         self._arrived, self._sent = Recent(), Recent()
+        self._settling = SettledCost()
         self._arriving: Amount = 0
         self._requested: Amount = 0
         #: What waits elsewhere until what is here has gone.
@@ -82,6 +92,28 @@ class Dispatch:
             for cost in {operation.cost for operation in operations}:
                 _check_cost(cost, max_capacity)
 
+    def claim(self, operations: list[Operation], within: int | None = None) -> None:
+        """Mark operations as waiting. If one of them is enqueued or in flight already, raise and mark none.
+
+        Those of the batch `within` may be enqueued again: it is the batch of the callback that does so.
+        """
+        own = [operation for operation in operations if operation.place == within] if within else []
+        self.release(own)
+        for place, operation in enumerate(operations):
+            if operation.place is not None:
+                earlier = operations[:place]
+                error = _duplicate(operation, any(one is operation for one in earlier))
+                self.release(earlier)
+                for one in own:
+                    one.place = within
+                raise error
+            operation.place = WAITING
+
+    def release(self, operations: Iterable[Operation]) -> None:
+        """Mark operations as handed back: they can be enqueued again, here or elsewhere."""
+        for operation in operations:
+            operation.place = None
+
     @property
     def room(self) -> int:
         """How many operations the buffer can take."""
@@ -94,20 +126,27 @@ class Dispatch:
         self._arriving = self._arriving + (self.buffer.cost - before)
 
     def put_back(self, handout: Handout) -> None:
-        """Operations that could not be tried are the first again, and this was no attempt."""
+        """Put operations that could not be tried first in line again; this was no attempt.
+
+        Those that their callback has enqueued again already stay where they are.
+        """
+        handout.throttled = True
         for operation in handout.operations:
             operation.attempts -= 1
-        self.buffer.put_back(handout.operations)
+        again = [operation for operation in handout.operations if operation.place == handout.number]
+        for operation in again:
+            operation.place = WAITING
+        self.buffer.put_back(again)
 
     # --- what goes out ---
 
     def flush(self, capacity: Any, now_s: float, wall_us: int) -> Flushed:
         """Hand out what may go now, if it is not paused."""
-        self._arrived.note(self._arriving, now_s)
-        self._arriving = 0
+        self._note_arrivals(now_s)
         if self.pausing.paused(now_s):
             return Flushed([])
         expired = self.buffer.take_expired(wall_us)
+        self.release(expired)
         self._balance.accrue(capacity, now_s)
         batches = take_batches(self.buffer, self._balance, self._slots)
         self.held_back = self.buffer.count > 0
@@ -124,10 +163,12 @@ class Dispatch:
         return math.inf if limit is None else limit - len(self.handouts)
 
     def _hand_out(self, batch: Batched, now_s: float) -> Handout:
-        for operation in batch.operations:
-            operation.attempts += 1
         longest = batch.watcher.max_operation_time or self.rules.max_operation_time
         handout = Handout(batch.watcher, batch.operations, batch.cost, now_s, now_s + longest.total_seconds())
+        number = handout.number
+        for operation in batch.operations:
+            operation.attempts += 1
+            operation.place = number
         self.handouts[id(handout)] = handout
         self._next_late_s = min(self._next_late_s, handout.late_s)
         self._last_handout_s = now_s
@@ -137,12 +178,26 @@ class Dispatch:
 
     # --- what comes back ---
 
-    def end(self, handout: Handout) -> None:
-        """A callback has ended, however: its slot is free, its cost is given back, and what it reported counts."""
+    def end(self, handout: Handout, now_s: float) -> None:
+        """Free the slot of a callback that has ended, however; give its cost back, and count what it reported."""
         del self.handouts[id(handout)]
-        for operation in [operation for operation in handout.operations if operation.actual is not None]:
-            self._balance.settle(operation.cost, operation.actual or 0)
-            operation.actual = None
+        number, actual = handout.number, handout.cost
+        for operation in handout.operations:
+            # Its callback may have enqueued it again.
+            if operation.place == number:
+                operation.place = None
+            if operation.actual is not None:
+                actual = actual + self._settle(operation, operation.actual)
+        if not handout.throttled:
+            self._settling.note(handout.cost, actual, now_s)
+
+    def _settle(self, operation: Operation, actual: Amount) -> Any:
+        """Debit or refund what an operation cost beyond its estimate; return it, for capacities that had one."""
+        operation.actual = None
+        self._balance.settle(operation.cost, actual)
+        foreseen, unforeseen = divide_actual(actual, operation.cost)
+        self._arriving = self._arriving + unforeseen
+        return foreseen - operation.cost
 
     def give_up(self, now_s: float) -> list[Handout]:
         """Batches that take too long give their cost back; tells those that do so now."""
@@ -161,18 +216,30 @@ class Dispatch:
         """What all costs that is buffered or in flight."""
         return self.buffer.cost + sum(one.cost for one in self.handouts.values() if not one.late)
 
-    def request(self, now_s: float) -> Any:
-        """How much capacity a second could be used now: what waits, or what came within a second if that is more.
+    def request(self, capacity: Any, now_s: float) -> Any:
+        """Compute how much capacity a second could be used now: backlog, arrivals of the last second and debt.
 
-        While something is held back, what waits elsewhere for it counts too: each could go if that went. While every
-        slot is taken, no more than what is being sent.
+        All of it in settled cost: estimates are corrected by what operations recently cost. While something is held
+        back, what waits elsewhere for it is part of the backlog. While every slot is taken, what is being sent counts
+        in place of backlog and arrivals.
         """
+        self._note_arrivals(now_s)
+        self._balance.accrue(capacity, now_s)
         if self._slots <= 0:
-            self._requested = self._sent.total(now_s)
+            usable = self._sent.total(now_s)
         else:
-            behind = self.expected if self.held_back else 0
-            self._requested = most(self.buffer.cost + behind, self._arrived.total(now_s) + self._arriving)
+            usable = self.buffer.cost + (self.expected if self.held_back else 0) + self._arrived.total(now_s)
+        self._requested = self._settling.scale(usable) + self._balance.debt
         return self._requested
+
+    @property
+    def owes_unasked(self) -> bool:
+        """Whether there is a debt while no capacity is being asked for."""
+        return not self._requested and bool(self._balance.debt)
+
+    def _note_arrivals(self, now_s: float) -> None:
+        self._arrived.note(self._arriving, now_s)
+        self._arriving = 0
 
     def audit(self, now_s: float) -> Literal["pass", "fail", "skip"]:
         """Look the books over, when there should be nothing in them; wrong ones are put right."""
@@ -181,6 +248,7 @@ class Dispatch:
             return "skip"
         if not any(lane.operations for lane in self.buffer.lanes.values()) and not self.target:
             return "pass"
+        self.release(self.buffer.take_all())
         self.buffer = Buffer()
         return "fail"
 
@@ -189,9 +257,17 @@ class Dispatch:
         if self.pausing.paused(now_s):
             return min(self.pausing.until_s, self._next_late_s)
         upkeep = min(self._next_late_s, self.audits.next_s)
-        if self._balance.limited and (self.buffer.count or self._requested):
+        if self._balance.limited and (self.buffer.count or self._requested or self.owes_unasked):
             upkeep = min(upkeep, self.requests.next_s)
         return min(upkeep, self.flushes.next_s) if self.buffer.count else upkeep
+
+
+def _duplicate(operation: Operation, same_call: bool) -> DuplicateOperation:
+    where = "in the same call" if same_call else "enqueued" if operation.place == WAITING else "in flight"
+    return DuplicateOperation(
+        f"the operation of {operation.watcher.name} with payload {shown(operation.payload)} is already {where}; "
+        "an operation can be enqueued once at a time: enqueue it again after its batch has ended, or make a new one"
+    )
 
 
 def _check_cost(cost: Amount, max_capacity: Amount) -> None:

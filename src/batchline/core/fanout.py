@@ -48,6 +48,8 @@ class Ending:
     fanout: str
     #: "complete" or "failed".
     state: State
+    #: Its number while its parent has yet to be told of its end; None otherwise.
+    to_propagate: int | None = field(default=None, compare=False)
 
 
 @dataclass(slots=True)
@@ -93,6 +95,15 @@ class Fanout:
             return "complete"
         return "open" if self.sealed_us is None else "sealed"
 
+    @property
+    def ended_as(self) -> State | None:
+        """How it ended, as its parent counts it: complete, failed, or expired before either. None while it lives."""
+        if self.failed_us is not None:
+            return "failed"
+        if self.completed_us is not None:
+            return "complete"
+        return None if self.expired_us is None else "expired"
+
     def check_alive(self) -> None:
         """Raise FanoutExpired if it has expired."""
         if self.expired_us is not None:
@@ -106,7 +117,7 @@ class Fanout:
             raise FanoutSealed(f"fanout {self.id!r} was sealed at {sealed_at}: no item can be added")
         self.total += count
         self.open_shards += opened_shards
-        self._touch(now_us)
+        self.touch(now_us)
 
     def seal(self, now_us: int, call_id: str) -> Ending | None:
         """Take no more items. Sealing again changes nothing."""
@@ -114,14 +125,14 @@ class Fanout:
         if self.sealed_us is not None:
             return None
         self.sealed_us = now_us
-        self._touch(now_us)
+        self.touch(now_us)
         return self._end(now_us, call_id)
 
     def settle(self, closed_shards: int, failures: int, now_us: int, call_id: str) -> Ending | None:
         """Note that so many shards have become empty, and so many items failed."""
         self.open_shards -= closed_shards
         self.failed += failures
-        self._touch(now_us)
+        self.touch(now_us)
         return self._end(now_us, call_id)
 
     def _end(self, now_us: int, call_id: str) -> Ending | None:
@@ -141,16 +152,20 @@ class Fanout:
         span_us = self.unsealed_for_us if self.sealed_us is None else self.sealed_for_us
         return max(self.active_us, shards_active_us or 0) + span_us
 
-    def expire(self, now_us: int, call_id: str) -> bool:
-        """Give it up; tells whether it had not ended, so that a parent must be told."""
+    def expire(self, now_us: int, call_id: str) -> None:
+        """Give it up. If it had not ended, it ends as expired."""
         self.expired_us = self.due_us = now_us
         self.told_to = call_id
-        return self.completed_us is None and self.failed_us is None
 
-    def _touch(self, now_us: int) -> None:
+    def touch(self, now_us: int) -> None:
+        """Note activity: what a caller did, repeats included.
+
+        An ended fanout never gets a later due time: its end may have yet to reach its parent.
+        """
         self.active_us = max(self.active_us, now_us)
         if self.expired_us is None:
-            self.due_us = self.quiet_until_us(None)
+            quiet_until_us = self.quiet_until_us(None)
+            self.due_us = quiet_until_us if self.ended_as is None else min(self.due_us, quiet_until_us)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,11 @@ A message stands at a moment on its topic's line. Its state follows from `now`, 
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
-from batchline.core.moment import LATEST_US, moment_of, us_of
+from batchline.core.due_time import AT_ONCE, LATEST_MS, check_at, moment_ms, ms_of, resolve_after
+from batchline.core.moment import moment_of
 from batchline.core.name import check_name
 from batchline.errors import InvalidMessage, InvalidName, MalformedLease, shown
 
@@ -58,8 +59,6 @@ LARGEST_BODY: Final = 1 << 20
 HIGHEST_PRIORITY: Final = 1_000
 #: Messages that one row keeps together.
 BUNDLE_SIZE: Final = 64
-#: Milliseconds that every database, and a `datetime`, can hold.
-LATEST_MS: Final = LATEST_US // 1_000
 ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 DIGITS: Final = {letter: digit for digit, letter in enumerate(ALPHABET)}
 MADE_DIGITS: Final = 13
@@ -91,7 +90,7 @@ OUTCOMES_OF_SUCCESS: Final = frozenset(("created", "exists", "moved", "cancelled
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """What a producer puts on the line. Without an id one is made; without a moment it is due at once."""
+    """A message that a producer creates. Without an id one is made; without `at` or `after` it is due at once."""
 
     body: bytes = b""
     #: A moment with a time zone, or milliseconds since the epoch (UTC).
@@ -99,6 +98,8 @@ class NewMessage:
     id: str | None = None
     #: Of messages at the same moment, the higher goes first.
     priority: int = 0
+    #: In place of `at`: a span from now, by the clock of the broker that stores the message.
+    after: timedelta | None = None
 
 
 class CheckedMessages(NamedTuple):
@@ -135,6 +136,10 @@ class Lease(NamedTuple):
     def until(self) -> datetime:
         """When it ends, unless it is extended."""
         return moment_of(self.until_ms * 1_000)
+
+    def is_expired(self, now: datetime | int) -> bool:
+        """Return whether it has ended at a moment, unless it was extended: true from `until` on."""
+        return check_at("now", now, up=False) >= self.until_ms
 
 
 class Attempt(NamedTuple):
@@ -274,46 +279,25 @@ def state_of(at_ms: int, consumer: str | None, now_ms: int) -> MessageState:
     return "waiting" if consumer is None else "processing"
 
 
-# --- moments ----------------------------------------------------------------------------------------------------------
+# --- new messages -----------------------------------------------------------------------------------------------------
 
 
-def ms_of(moment: datetime) -> int:
-    """The first whole millisecond that is not before a moment: nothing is delivered early."""
-    return -(-us_of(moment) // 1_000)
+def check_messages(messages: Iterable[NewMessage | bytes], now_us: int | None) -> CheckedMessages:
+    """Messages, all of them as they should be; bytes alone are the body of one that is due at once.
 
-
-def moment_ms(ms: int) -> datetime:
-    """The moment of so many milliseconds."""
-    return moment_of(ms * 1_000)
-
-
-def check_at(what: str, at: object) -> int:
-    """A moment in milliseconds, from a time with a zone or from a number of them."""
-    if isinstance(at, datetime):
-        try:
-            return min(max(ms_of(at), 0), LATEST_MS)
-        except (ValueError, OverflowError) as error:
-            raise InvalidMessage(f"{what}: {error}") from error
-    if not isinstance(at, int) or isinstance(at, bool) or not 0 <= at <= LATEST_MS:
-        raise InvalidMessage(
-            f"{what} must be a time with a time zone, or milliseconds since 1970 from 0 to {LATEST_MS}, got {shown(at)}"
-        )
-    return at
-
-
-def check_messages(messages: Iterable[NewMessage | bytes], now_ms: int) -> CheckedMessages:
-    """Messages, all of them as they should be; bytes alone are the body of one that is due at once."""
+    Without `now_us`, in a client, spans are left for the broker to resolve: see `check_due`.
+    """
     if isinstance(messages, bytes | str | NewMessage):
         raise InvalidMessage(f"expected a list of messages, got {shown(messages)}")
     given = list(messages)
-    count = len(given)
+    count, now_ms = len(given), AT_ONCE if now_us is None else now_us // 1_000
     bodies = [message for message in given if isinstance(message, bytes)]
     if len(bodies) == count:  # the shortest form has the shortest way
         checked = CheckedMessages([""] * count, [now_ms] * count, bodies, [0] * count)
     else:
         checked = CheckedMessages([], [], [], [])
         for message in given:
-            _check_message(NewMessage(message) if isinstance(message, bytes) else message, now_ms, checked)
+            _check_message(NewMessage(message) if isinstance(message, bytes) else message, now_us, now_ms, checked)
     if count and max(map(len, checked.bodies)) > LARGEST_BODY:
         check_body(max(checked.bodies, key=len))
     chosen = [id for id in checked.ids if id]
@@ -323,14 +307,17 @@ def check_messages(messages: Iterable[NewMessage | bytes], now_ms: int) -> Check
     return checked
 
 
-def _check_message(message: object, now_ms: int, checked: CheckedMessages) -> None:
+def _check_message(message: object, now_us: int | None, now_ms: int, checked: CheckedMessages) -> None:
     if not isinstance(message, NewMessage):
         raise InvalidMessage(f"expected NewMessage(body=…, at=…, id=…) or bytes, got {shown(message)}")
-    body, at, id, priority = message.body, message.at, message.id, message.priority
+    body, at, id, priority, after = message.body, message.at, message.id, message.priority, message.after
     if type(body) is not bytes:
         check_body(body)
     checked.ids.append("" if id is None else check_id(id))
-    checked.at_ms.append(now_ms if at is None else check_at("the moment of a message", at))
+    if after is not None:
+        checked.at_ms.append(resolve_after("the moment of a message", at, after, now_us))
+    else:
+        checked.at_ms.append(now_ms if at is None else check_at("the moment of a message", at))
     checked.bodies.append(body)
     checked.turns.append(-check_priority(priority) if priority != 0 else 0)
 

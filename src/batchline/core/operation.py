@@ -2,13 +2,16 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from batchline.core.cost import Amount, Amounts, Cost, amount_of
 from batchline.core.moment import check_span, us_of
 from batchline.errors import InvalidOperation, InvalidRules, shown
 
-__all__ = ["Operation", "Watcher"]
+__all__ = ["WAITING", "Operation", "Watcher"]
+
+#: The place of an operation that is enqueued; the numbers of batches begin at 1.
+WAITING: Final = 0
 
 Callback = Callable[[list["Operation"]], Awaitable[Any] | Any]
 ErrorCallback = Callable[[list["Operation"], Exception], Awaitable[Any] | Any]
@@ -60,7 +63,7 @@ class Watcher:
 class Operation:
     """Something to do that has a cost; its watcher gets it back when there is capacity for it."""
 
-    __slots__ = ("actual", "attempts", "batchable", "cost", "deadline_us", "payload", "priority", "watcher")
+    __slots__ = ("actual", "attempts", "batchable", "cost", "deadline_us", "payload", "place", "priority", "watcher")
 
     def __init__(
         self,
@@ -90,6 +93,8 @@ class Operation:
         self.attempts = 0
         #: What it really cost, as its callback has reported; until that has ended.
         self.actual: Amount | None = None
+        #: `WAITING` while it is enqueued, the number of its batch while it is in flight, else None.
+        self.place: int | None = None
 
     def settle(self, actual: Cost) -> None:
         """Report what it really cost, from its callback: the difference is debited or refunded when that ends."""

@@ -1,12 +1,13 @@
 """What a call of the timeline may say, checked before anything is done: by the timeline, and by a client of it."""
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
+from batchline.core.due_time import Due, check_at, check_due, resolve_after
 from batchline.core.future_load import Range
-from batchline.core.message import check_at, made_place
-from batchline.errors import InvalidCount, InvalidInput, shown
+from batchline.core.message import check_id, made_place
+from batchline.errors import InvalidCount, InvalidInput, InvalidMessage, shown
 
 __all__ = [
     "LONGEST_PAGE",
@@ -18,6 +19,7 @@ __all__ = [
     "check_buckets",
     "check_call_number",
     "check_many",
+    "check_moves",
     "check_number",
     "check_range",
     "check_speed",
@@ -38,6 +40,25 @@ def check_many(values: Iterable[T], what: str) -> Iterable[T]:
     if isinstance(values, str):
         raise InvalidInput(f"expected a list of {what}, got the text {values[:300]!r}")
     return values
+
+
+def check_moves(
+    moments: Mapping[str, Due] | Iterable[str], after: timedelta | None, now_us: int | None
+) -> dict[str, int]:
+    """Return the new due times of messages by id: each has its own, or all of the ids have one span."""
+    if isinstance(moments, Mapping):
+        if after is not None:
+            raise InvalidInput("move got a due time for each id and after for all, expected one of them: leave one out")
+        return {check_id(id): check_due("the moment of a message", due, now_us) for id, due in moments.items()}
+    if after is None:
+        raise InvalidInput("move got ids without a due time: give each id its moment or span, or give after for all")
+    due_ms = resolve_after("the moment of a message", None, after, now_us)
+    ids = [check_id(id) for id in check_many(moments, "ids")]
+    moved = dict.fromkeys(ids, due_ms)
+    if len(moved) < len(ids):
+        twice = next(id for id in ids if ids.count(id) > 1)
+        raise InvalidMessage(f"the id {twice!r} is given twice in one call, expected each once: leave one out")
+    return moved
 
 
 def check_range(from_: datetime | int, to: datetime | int) -> Range:

@@ -76,6 +76,13 @@ class Topic:
         """Whether a message that was leased so many times may not be leased again."""
         return self.max_attempts is not None and attempts >= self.max_attempts
 
+    def latest_ms(self, now_ms: int) -> int:
+        """Return the last millisecond at which a message may be due.
+
+        It is `max_ahead` from now. The rest of now's millisecond counts too, since due times are rounded up.
+        """
+        return now_ms + 1 + span_ms(self.max_ahead)
+
     def lease_ms(self, duration: timedelta | None) -> int:
         """The length of a lease in milliseconds: the one asked for, if the topic allows it."""
         if duration is None:

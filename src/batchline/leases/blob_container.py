@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from batchline.errors import InvalidName, InvalidStore, MissingExtra, StoreError, StoreUnavailable, shown
+from batchline.stores.address import check_characters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +40,8 @@ def connect(account_url: str, container: object, credential: Any) -> ContainerCl
             "a container's name must have 3 to 63 lower-case letters, digits and single hyphens, "
             f"got {shown(container)}"
         )
+    if isinstance(account_url, str):
+        check_characters(account_url)
     try:
         return ContainerClient(
             account_url,

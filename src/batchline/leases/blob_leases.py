@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BlobLeases"]
 
+log = logging.getLogger("batchline")
 #: What Azure allows.
 SHORTEST_MS: Final = 15_000
 LONGEST_MS: Final = 60_000
@@ -151,22 +153,32 @@ class BlobLeases(LeaseManager):
         return holder in (None, instance) or (instance, number) in self._unclear
 
     def _take(self, instance: str, free: list[int], most: int, lease_s: int) -> list[int]:
-        """Try as many as are still to be had, until there are enough, or no more."""
-        taken: list[int] = []
-        while free and len(taken) < most:
-            wave, free = free[: most - len(taken)], free[most - len(taken) :]
-            taken += self._each(lambda number: self._lease(number, instance, lease_s), wave)
-        return taken
+        """Try as many as are still to be had, until there are enough, or no more.
 
-    def _lease(self, number: int, instance: str, lease_s: int) -> bool:
+        An error with one partition does not undo the leases on others: it is raised only if there are none.
+        """
+        taken: list[int] = []
+        order = list(free)
+        try:
+            while free and len(taken) < most:
+                wave, free = free[: most - len(taken)], free[most - len(taken) :]
+                self._each(lambda number: self._lease(number, instance, lease_s, taken), wave)
+        except Exception as error:
+            if not taken:
+                raise
+            log.warning("%s: leased %d of %d partitions, then %s", self._where, len(taken), most, type(error).__name__)
+        return sorted(taken, key=order.index)
+
+    def _lease(self, number: int, instance: str, lease_s: int, taken: list[int]) -> bool:
         lease = self._lease_of(number, instance)
         self._unclear.add((instance, number))
-        taken = _done(lambda: lease.acquire(lease_duration=lease_s))
-        if taken:
+        done = _done(lambda: lease.acquire(lease_duration=lease_s))
+        if done:
             # Azure tells nobody who has a lease.
             self._blob(number).set_blob_metadata({"holder": quote(instance)}, lease=lease)
+            taken.append(number)
         self._unclear.discard((instance, number))
-        return taken
+        return done
 
     def renew(self, instance: str, partitions: Sequence[int], lease_ms: int, now_us: int) -> list[int]:  # noqa: ARG002
         """Hold these partitions for another lease from now; tells which it still held."""

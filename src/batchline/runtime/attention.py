@@ -11,7 +11,7 @@ from batchline.core.message import ms_of
 from batchline.core.moment import span_text
 from batchline.core.topic import span_ms
 from batchline.runtime.facts import Facts, TopicFacts
-from batchline.runtime.recent_reports import latest
+from batchline.runtime.recent_reports import Report, latest
 from batchline.runtime.timeline import MAX_DRIFT
 
 __all__ = ["STUCK_AFTER", "Attention", "attention", "is_stuck"]
@@ -33,6 +33,7 @@ Kind = Literal[
     "spike",
     "clock",
     "silent",
+    "degraded",
     "paused",
 ]
 
@@ -132,12 +133,22 @@ def _processes(facts: Facts) -> Iterator[Attention]:
     for report in latest(facts.reports):
         who = f"{report.kind} {report.name}"
         if report.is_live(facts.now_ms):
+            yield from _degraded(who, report)
             if report.numbers.get("paused"):
                 text = f"{who} is paused: its sink has too much to do"
                 yield Attention("paused", bad=False, text=text, process=report.name)
         elif not report.ended:
             text = f"{who} reports no more: it was killed, or does not reach the store"
             yield Attention("silent", bad=True, text=text, since_ms=report.at_ms, process=report.name)
+
+
+def _degraded(who: str, report: Report) -> Iterator[Attention]:
+    troubles = report.numbers.get("degraded") or ()
+    if troubles:
+        loops = ", ".join(dict.fromkeys(f"{one['loop']} ({one['error']})" for one in troubles))
+        text = f"{who} is degraded: {loops} fails and is tried again; its log says why"
+        since_ms = min(one["since_ms"] for one in troubles)
+        yield Attention("degraded", bad=True, text=text, since_ms=since_ms, process=report.name)
 
 
 def _several(number: int, what: str) -> str:

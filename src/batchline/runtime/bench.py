@@ -18,6 +18,7 @@ from batchline.runtime.prune import Prune
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
 from batchline.stores.expiring import clear_fanout, look_at
+from batchline.stores.settling import Call
 from batchline.stores.store import Store
 from batchline.stores.tracking import one_fanout
 
@@ -165,4 +166,4 @@ def _own_fanout(store: Store) -> Iterator[tuple[Tracker, str]]:
         tracker.expire(name)
         while not store.transact(partial(clear_fanout, number=number)):
             pass
-        store.transact(lambda rows: look_at(rows, number, now_us(), secrets.token_hex(8)))
+        store.transact(lambda rows: look_at(rows, number, Call(secrets.token_hex(8), now_us())))

@@ -8,7 +8,6 @@ import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -19,29 +18,26 @@ from batchline.core.moment import check_span
 from batchline.core.name import check_name, reason_text
 from batchline.core.retry import RetryRules
 from batchline.core.topic import span_ms
+from batchline.core.trouble import SERVING
 from batchline.errors import (
+    BatchlineError,
     ConsumerReplaced,
-    Degraded,
     InvalidCount,
     InvalidInput,
-    Overloaded,
-    ServiceUnavailable,
-    StoreError,
     shown,
 )
-from batchline.runtime.callbacks import call_in
+from batchline.runtime.callbacks import call_in, failure_of
 from batchline.runtime.clock import wait_for
 from batchline.runtime.intake import Intake, Pushing
 from batchline.runtime.polling import Finish, Polling
 from batchline.runtime.services import Services, Wait
+from batchline.runtime.supervisor import Supervised, Supervisor
 from batchline.runtime.timeline import Timeline
 
 __all__ = ["Consumer"]
 
 Answer = Later | None
 Handler = Callable[[LeasedMessage], Answer | Awaitable[Answer]]
-#: What passes: the call is repeated.
-AWAY: Final = (StoreError, Degraded, ServiceUnavailable, Overloaded)
 #: How often an idle consumer looks for messages that were due as they were created.
 LOOK_EVERY: Final = timedelta(milliseconds=15)
 BEAT_EVERY: Final = timedelta(seconds=5)
@@ -59,11 +55,14 @@ class Running:
     task: asyncio.Task[Answer]
 
 
-class Consumer:
+class Consumer(Supervised):
     """Hands messages of a topic to a handler, at most `concurrency` at once.
 
     The handler is a function or a coroutine function of the message. If it returns, the message is done; if it raises,
     the message is given back for later, the longer the more often it failed; if it returns `Later(…)`, for then.
+
+    A turn that fails unexpectedly is logged and repeated after at most 5 s, while `troubles()` names the loop; a
+    refusal, such as a topic that was deleted, ends `run`.
     """
 
     def __init__(
@@ -82,6 +81,7 @@ class Consumer:
         finish: Finish | None = None,
         wait: Wait = wait_for,
         chance: Callable[[], float] = random.random,
+        supervisor: Supervisor | None = None,
     ):
         """A consumer with an id that should stay the same when it is started again: it takes its leases over.
 
@@ -108,6 +108,13 @@ class Consumer:
         self._retry = retry or RetryRules()
         self._drain_ms = span_ms(drain)
         self._services = services
+        self.supervisor = supervisor or Supervisor()
+        if services is not None:
+            self.supervisor.adopt(services.supervisor)
+        # A refusal is not repeated: a topic that is gone does not come back.
+        self._loop = self.supervisor.loop(
+            "consume", topic, back_off=SERVING, away_s=self._intake.pause_s, ends=(BatchlineError,)
+        )
         self._wait, self._chance = wait, chance
         self._running: list[Running] = []
         self._wake = asyncio.Event()
@@ -153,8 +160,7 @@ class Consumer:
             await self._rest(rest_s)
         while not self._stopping:
             await self._rest(await self._patiently(self.turn))
-        with suppress(*AWAY):
-            await self._intake.enough()
+        await self._patiently(self._take_no_more)
         stop_at_ms = self._intake.now_ms() + self._drain_ms
         while self._running and self._intake.now_ms() < stop_at_ms:
             left_s = (stop_at_ms - self._intake.now_ms()) / 1_000
@@ -162,9 +168,10 @@ class Consumer:
         await self._leave()
 
     async def turn(self) -> float:
-        """One turn: finish, extend, be seen, take new messages. Returns how many seconds it may rest."""
-        await self._finish()
+        """One turn: extend, finish, be seen, take new messages. Returns how many seconds it may rest."""
+        # Leases first: they are held although finishing fails.
         await self._extend()
+        await self._finish()
         await self._beat()
         taken = 0 if self._stopping else await self._take()
         if taken or (self._stopping and not self._running):
@@ -179,7 +186,7 @@ class Consumer:
         ended = [one for one in self._running if one.task.done()]
         if not ended:
             return
-        back: dict[tuple[int, str], list[Running]] = {}
+        back: dict[tuple[timedelta, str], list[Running]] = {}
         done: list[Running] = []
         for one in ended:
             later = self._later(one)
@@ -190,9 +197,9 @@ class Consumer:
         if done:
             finished = [(one.message, one.lease) for one in done]
             self._told(done, await self._intake.done(finished))
-        for (at_ms, reason), some in back.items():
+        for (after, reason), some in back.items():
             leases = [one.lease for one in some]
-            self._told(some, await self._intake.release(leases, at_ms, reason))
+            self._told(some, await self._intake.release(leases, after, reason))
 
     def _told(self, some: Sequence[Running], outcomes: Sequence[Outcome]) -> None:
         """The store knows of these: should it not answer for others, the next turn tells it of those alone."""
@@ -200,15 +207,14 @@ class Consumer:
         gone = set(map(id, some))
         self._running = [one for one in self._running if id(one) not in gone]
 
-    def _later(self, one: Running) -> tuple[int, str] | None:
-        """When a message is to come again, and why; None if it is done."""
-        now_ms = self._intake.now_ms()
+    def _later(self, one: Running) -> tuple[timedelta, str] | None:
+        """Return the span until a message is due again, and why; None if it is done."""
         error: BaseException | None = asyncio.CancelledError() if one.task.cancelled() else one.task.exception()
         if error is not None:
             pause_ms = self._retry.pause_ms(one.message.attempts, self._chance())
-            return now_ms + pause_ms, reason_text(f"{type(error).__name__}: {error}")
+            return timedelta(milliseconds=pause_ms), reason_text(f"{type(error).__name__}: {error}")
         answer = one.task.result()
-        return None if answer is None else (now_ms + span_ms(answer.after), reason_text(answer.reason))
+        return None if answer is None else (answer.after, reason_text(answer.reason))
 
     async def _extend(self) -> None:
         soon_ms = self._intake.now_ms() + self._intake.lease_ms // 2
@@ -264,7 +270,13 @@ class Consumer:
             self._running.append(Running(message, message.lease, task))
 
     async def _handle(self, message: LeasedMessage) -> Answer:
-        answer = await call_in(self._threads, self._handler, message)
+        try:
+            answer = await call_in(self._threads, self._handler, message)
+        except (Exception, asyncio.CancelledError, GeneratorExit):
+            raise
+        except BaseException as error:
+            # Raised in a task as it is, SystemExit would end the loop, and all handlers with it.
+            raise failure_of(error) from error
         if answer is not None and not isinstance(answer, Later):
             raise TypeError(f"a handler returns None or Later(…), got {shown(answer)}")
         return answer
@@ -273,12 +285,19 @@ class Consumer:
         """Give back what was not finished in time, and leave the topic."""
         for one in self._running:
             one.task.cancel()
-        leases = [one.lease for one in self._running]
+        await self._patiently(self._give_back)
         self._running = []
-        with suppress(*AWAY):
-            if leases:
-                self._note(await self._intake.release(leases, None, STOPPED))
-            await self._intake.leave()
+
+    async def _take_no_more(self) -> float:
+        await self._intake.enough()
+        return 0.0
+
+    async def _give_back(self) -> float:
+        leases = [one.lease for one in self._running]
+        if leases:
+            self._note(await self._intake.release(leases, None, STOPPED))
+        await self._intake.leave()
+        return 0.0
 
     # --- rests ---
 
@@ -292,11 +311,8 @@ class Consumer:
         self._wake.clear()
 
     async def _patiently(self, step: Callable[[], Awaitable[float]]) -> float:
-        """Do a step that says how long it may rest; a pause, if the store does not answer or the clock is off."""
-        try:
-            return await step()
-        except AWAY:
-            return self._intake.pause_s()
+        """Do a step that says how long it may rest; after a failure, return the pause before it is repeated."""
+        return await self._loop.turn(step)
 
     def _note(self, outcomes: Sequence[Outcome]) -> None:
         self.outcomes.update(outcome.outcome for outcome in outcomes)

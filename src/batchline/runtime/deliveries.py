@@ -1,17 +1,21 @@
 """What workers tell the store: which parcels have arrived, and how far the lanes are."""
 
+import logging
 import secrets
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from batchline.core.message import Outcome
 from batchline.errors import StoreUnavailable
+from batchline.runtime.call_runner import CallRunner
 from batchline.runtime.timeline import Timeline
 from batchline.stores.creating import NumbersTaken
 from batchline.stores.delivering import Delivery, Settled, settle_deliveries
 from batchline.stores.fresh_numbers import fresh_number
 from batchline.stores.rows import Rows
+from batchline.stores.settling import Call, to_propagate
 from batchline.stores.store import Store
 from batchline.stores.topics import known_topic
 
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Deliveries"]
 
+log: Final = logging.getLogger("batchline")
 PRODUCER_GROUP: Final = "dead parcels"
 #: Numbers that a delivery may need, of spots that are split and messages that are made.
 NUMBERS: Final = 16
@@ -31,26 +36,56 @@ class Deliveries:
 
     def __init__(self, store: Store, timeline: Timeline, topic: str):
         self._store, self._timeline, self._topic = store, timeline, topic
+        self._calls = CallRunner(store, lambda: timeline.now_ms() * 1_000)
         #: Fanouts that ended by what was settled here; each is told here or elsewhere, once.
         self.endings: list[Ending] = []
 
     def settle(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
-        """Note what became of parcels, in one transaction."""
+        """Note what became of parcels, in one transaction; a long chain of ancestors is settled in more."""
         self._timeline.check_clock()
-        now_ms, call_id = self._timeline.now_ms(), secrets.token_hex(8)
+        try:
+            return self._settle_together(deliveries)
+        except StoreUnavailable:
+            raise
+        except Exception:
+            if len(deliveries) == 1:
+                raise
+            log.warning("%d parcels cannot be settled together; each is settled apart", len(deliveries), exc_info=True)
+        return self._settle_apart(deliveries)
+
+    def _settle_apart(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
+        """Settle each parcel in a transaction of its own. Raise the first error when all have been tried."""
+        outcomes: list[Outcome] = []
+        errors: list[Exception] = []
+        for one in deliveries:
+            try:
+                outcomes += self._settle_together([one])
+            except StoreUnavailable:
+                raise
+            except Exception as error:
+                log.exception("parcel %r cannot be settled", one.parcel.id)
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return outcomes
+
+    def _settle_together(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
+        call_id = secrets.token_hex(8)
+        settled = self._calls.run(call_id, lambda call: self._settle(deliveries, call))
+        self.endings += settled.endings
+        above = self._calls.propagate(call_id, to_propagate(settled.endings))
+        self.endings += [ending for ending in dict.fromkeys(above) if ending not in settled.endings]
+        return settled.outcomes
+
+    def _settle(self, deliveries: Sequence[Delivery], call: Call) -> Settled:
         for _ in range(TRIES):
-            first = fresh_number(now_ms, NUMBERS * len(deliveries))
+            first = fresh_number(call.now_us // 1_000, NUMBERS * len(deliveries))
 
             def settle(rows: Rows, first: int = first) -> Settled:
-                moment_us, numbers = now_ms * 1_000, count(first)
-                return settle_deliveries(rows, self._topic, PRODUCER_GROUP, deliveries, moment_us, numbers, call_id)
+                return settle_deliveries(rows, self._topic, PRODUCER_GROUP, deliveries, count(first), call)
 
-            try:
-                settled = self._store.transact(settle)
-            except NumbersTaken:
-                continue
-            self.endings += settled.endings
-            return settled.outcomes
+            with suppress(NumbersTaken):
+                return self._store.transact(settle)
         raise StoreUnavailable(f"no free numbers were found in {TRIES} tries")
 
     def reached(self, publications: Iterable[str]) -> dict[tuple[str, int], int]:

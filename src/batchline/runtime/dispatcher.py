@@ -4,7 +4,8 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final, Literal, Self
 
@@ -13,6 +14,7 @@ from batchline.core.dispatch_rules import DispatchRules
 from batchline.core.moment import check_span, span_text
 from batchline.core.operation import Operation, Watcher, check_operations
 from batchline.core.retry import RetryRules
+from batchline.core.trouble import SERVING
 from batchline.errors import (
     BufferFull,
     DeadlinePassed,
@@ -22,16 +24,19 @@ from batchline.errors import (
     Throttled,
     shown,
 )
-from batchline.runtime.callbacks import Callbacks
+from batchline.runtime.callbacks import Callbacks, error_text
 from batchline.runtime.clock import elapsed_seconds, now_us, wait_for
 from batchline.runtime.events import Events
 from batchline.runtime.limiter import Limiter
+from batchline.runtime.supervisor import Supervised, Supervisor
 from batchline.runtime.threadsafe import Threadsafe
 
 __all__ = ["Dispatcher", "Remains"]
 
 log = logging.getLogger("batchline")
 DRAIN: Final = timedelta(seconds=30)
+#: The number of the batch whose callback runs: it may enqueue its own operations again.
+own_batch: ContextVar[int | None] = ContextVar("own_batch", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +49,11 @@ class Remains:
     unfinished: list[Operation] = field(default_factory=list)
 
 
-class Dispatcher:
-    """Hands operations to their watchers in batches, within the capacity of a limiter. One for each receiver."""
+class Dispatcher(Supervised):
+    """Hands operations to their watchers in batches, within the capacity of a limiter. One for each receiver.
+
+    A step that fails, for a limiter of your own say, is logged and repeated after a pause; `troubles()` shows it.
+    """
 
     def __init__(
         self,
@@ -89,10 +97,15 @@ class Dispatcher:
         self.threadsafe = Threadsafe(self)
         self._phase: Literal["new", "started", "stopping", "stopped"] = "new"
         self._dispatch = Dispatch(self.rules)
-        self._callbacks = Callbacks("dispatcher", self._note_idle, max_concurrent_batches)
+        self._callbacks = Callbacks("dispatcher", self._note_idle, self._is_over, max_concurrent_batches)
         #: Batches whose callbacks have raised, and that on_error has in hand.
         self._failing: dict[int, Handout] = {}
         self._clock, self._wall, self._chance = clock, wall, chance
+        self.supervisor = Supervisor(chance=chance)
+        if limiter is not None:
+            self.supervisor.adopt(limiter.supervisor)
+        #: Failing steps are repeated in a flush interval at first: producers wait for it.
+        self._steps = self.supervisor.loop("dispatch", back_off=replace(SERVING, first=self.rules.flush_interval))
         self._loop: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._owns_limiter = False
@@ -111,10 +124,11 @@ class Dispatcher:
             raise ImproperOrder(f"the order is start, stop; got start when it was {self._phase}")
         if self.limiter is not None:
             await self._start_limiter(self.limiter)
+            self.limiter.begin_ramp()
         self._phase = "started"
         self._dispatch.begin(self._capacity, self._clock())
         self.threadsafe.loop = asyncio.get_running_loop()
-        self._loop = asyncio.ensure_future(self._run())
+        self._loop = self._steps.start(self._run)
 
     async def _start_limiter(self, limiter: Limiter) -> None:
         limiter.use(self)
@@ -153,6 +167,7 @@ class Dispatcher:
         under_way = self._dispatch.handouts | self._failing
         unfinished = [operation for handout in under_way.values() for operation in handout.operations]
         self.remains = Remains(self._dispatch.buffer.take_all(), unfinished)
+        self._dispatch.release(self.remains.unsent + unfinished)
         self._idle.set()
         try:
             if self.limiter is not None:
@@ -190,8 +205,10 @@ class Dispatcher:
         wanted = self._checked(operations)
         if self.rules.error_on_full_buffer:
             self._put_now(wanted)
-        elif self._queued + len(wanted) <= self._dispatch.room:
-            self._put(wanted)  # there is room for those who wait, too
+            return
+        self._dispatch.claim(wanted, own_batch.get())
+        if self._queued + len(wanted) <= self._dispatch.room:
+            self._put(wanted)  # there is room for the producers that wait, too
         else:
             await self._put_by_and_by(wanted)
 
@@ -215,6 +232,7 @@ class Dispatcher:
             raise BufferFull(
                 f"the buffer of {self.rules.buffer:,} has room for {self._dispatch.room:,}, got {len(operations):,}"
             )
+        self._dispatch.claim(operations, own_batch.get())
         self._put(operations)
 
     async def _put_by_and_by(self, operations: list[Operation]) -> None:
@@ -231,6 +249,7 @@ class Dispatcher:
                 left -= len(piece)
         finally:
             self._queued -= left
+            self._dispatch.release(operations[len(operations) - left :])
 
     async def _until_room(self, operations: list[Operation], done: int) -> int:
         self._check_open(operations, done)
@@ -305,16 +324,15 @@ class Dispatcher:
 
     async def _run(self) -> None:
         while self._phase != "stopped":
-            now_s = self._clock()
-            rest_s = self.rules.flush_interval.total_seconds()
-            try:
-                self._step(now_s)
-                rest_s = self._dispatch.wake_s(now_s) - self._clock()
-            except Exception:
-                # A limiter of somebody's own, say: producers would wait for ever, and never hear why.
-                log.exception("a step of the dispatcher failed; the next is in a flush interval")
-            await wait_for(self._wake, rest_s)
+            await wait_for(self._wake, await self._steps.turn(self._turn))
             self._wake.clear()
+
+    async def _turn(self) -> float:
+        now_s = self._clock()
+        if self._steps.trouble is not None:
+            self._flush_asked = True  # a step that does nothing is not clean
+        self._step(now_s)
+        return self._dispatch.wake_s(now_s) - self._clock()
 
     def _step(self, now_s: float) -> None:
         """All that is due now."""
@@ -335,7 +353,7 @@ class Dispatcher:
             self._audit(now_s)
 
     def _request(self, limiter: Limiter, now_s: float) -> None:
-        usable = self._dispatch.request(now_s)
+        usable = self._dispatch.request(limiter.capacity, now_s)
         limiter.request(usable)
         if usable:
             self.events.emit("request", usable)
@@ -365,36 +383,52 @@ class Dispatcher:
     # --- callbacks ---
 
     async def _call(self, handout: Handout) -> None:
+        own_batch.set(handout.number)
         try:
             await self._callbacks.call(handout.watcher.callback, list(handout.operations))
         except Throttled as error:
             self._throttled(handout, error)
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it goes to on_error
+        except Exception as error:  # noqa: BLE001 - whatever it is, it goes to on_error
             if self._phase == "stopped":
                 return  # it is among the remains
-            self._dispatch.end(handout)
-            await self._failed(handout, error if isinstance(error, Exception) else RuntimeError("it was cancelled"))
+            self._free(handout)
+            await self._failed(handout, error)
         else:
-            self._dispatch.end(handout)
+            self._free(handout)
+
+    def _is_over(self) -> bool:
+        """Whether callbacks are cancelled because the dispatcher ends: by `stop`, or with its event loop."""
+        return self._phase == "stopped" or (self._loop is not None and self._loop.cancelling() > 0)
+
+    def _free(self, handout: Handout) -> None:
+        """Free the slot of a batch, and settle it; a debt is asked for without waiting for the next operation."""
+        self._dispatch.end(handout, self._clock())
+        if self._dispatch.owes_unasked:
+            self._wake.set()
 
     def _throttled(self, handout: Handout, error: Throttled) -> None:
         pausing = self._dispatch.pausing
         asked_s = None if error.retry_after is None else error.retry_after.total_seconds()
         now_s = self._clock()
-        # Batches that were under way together are throttled for one reason: capacity falls once.
-        if self.limiter is not None and pausing.is_news(now_s, handout.handed_out_s):
-            self.limiter.throttled()
-        self._tell_pause(pausing.throttle(now_s, handout.handed_out_s, asked_s, self._chance()))
+        # Before the limiter is called, which may be the user's own and raise.
         self._dispatch.put_back(handout)
-        self._dispatch.end(handout)
+        self._free(handout)
+        news = pausing.is_news(now_s, handout.handed_out_s)
+        self._tell_pause(pausing.throttle(now_s, handout.handed_out_s, asked_s, self._chance()))
+        # Batches that were under way together are throttled for one reason: capacity falls once.
+        if self.limiter is not None and news:
+            self.limiter.throttled()
 
     async def _failed(self, handout: Handout, error: Exception) -> None:
         watcher = handout.watcher
         if watcher.on_error is not None and await self._took(watcher.on_error, handout, error):
             return
         most = watcher.max_attempts
-        again = [operation for operation in handout.operations if most is None or operation.attempts < most]
-        dead = [operation for operation in handout.operations if most is not None and operation.attempts >= most]
+        # The callback, on_error or another producer may have enqueued some of them again.
+        free = [operation for operation in handout.operations if operation.place is None]
+        again = [operation for operation in free if most is None or operation.attempts < most]
+        dead = [operation for operation in free if most is not None and operation.attempts >= most]
+        self._dispatch.claim(again)
         self._put(again)
         if dead:
             self._die(watcher, dead, error)
@@ -404,7 +438,7 @@ class Dispatcher:
         self._failing[id(handout)] = handout
         try:
             await self._callbacks.call(on_error, list(handout.operations), error)
-        except (Exception, asyncio.CancelledError):
+        except Exception:
             if self._phase == "stopped":
                 return True  # as above
             log.exception("%r: on_error raised, so its operations come again while attempts are left", handout.watcher)
@@ -415,17 +449,19 @@ class Dispatcher:
         return took
 
     def _die(self, watcher: Watcher, operations: list[Operation], error: Exception) -> None:
-        self.events.emit("dead", len(operations), str(error), list(operations))
+        self.events.emit("dead", len(operations), error_text(error), list(operations))
         if watcher.on_dead is None:
-            log.error("%d operations of %r are dead: %s", len(operations), watcher, error)
+            log.error("%d operations of %r are dead: %s", len(operations), watcher, error_text(error))
         else:
             self._callbacks.begin(self._bury(watcher.on_dead, operations, error))
 
     async def _bury(self, on_dead: Callable[..., Any], operations: list[Operation], error: Exception) -> None:
         try:
             await self._callbacks.call(on_dead, operations, error)
-        except (Exception, asyncio.CancelledError):
-            log.exception("on_dead raised: %d operations are dead: %s", len(operations), error)
+        except (Exception, asyncio.CancelledError) as raised:
+            log.exception("on_dead raised: %d operations are dead: %s", len(operations), error_text(error))
+            if not isinstance(raised, Exception):
+                raise
 
     def _tell_pause(self, seconds: float | None) -> bool:
         if seconds is None:

@@ -44,5 +44,5 @@ class Events:
             if number in self._listeners:
                 try:
                     listener(name, value, message, metadata)
-                except Exception:
+                except BaseException:  # whatever it is: the batches of the flush that emits must still be handed out
                     log.exception("a listener raised on the event %s", name)

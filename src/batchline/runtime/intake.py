@@ -38,8 +38,8 @@ class Intake(Protocol):
     async def extend(self, leases: Sequence[Lease]) -> list[Outcome]:
         """Hold messages for a lease from now on."""
 
-    async def release(self, leases: Sequence[Lease], at_ms: int | None, reason: str) -> list[Outcome]:
-        """Give messages back, for a moment or at once."""
+    async def release(self, leases: Sequence[Lease], after: timedelta | None, reason: str) -> list[Outcome]:
+        """Give messages back, due after a span by the broker's clock, or at once."""
 
     async def done(self, finished: Finished) -> list[Outcome]:
         """Finish messages."""

@@ -7,9 +7,11 @@ from typing import Any, Literal, Self
 from batchline.core.adaptive import Adapting, Adaptive
 from batchline.core.cost import Amounts, same_names
 from batchline.core.ramp import Ramp, Ramping
+from batchline.core.trouble import Trouble
 from batchline.errors import ImproperOrder, InvalidRules, shown
 from batchline.runtime.clock import elapsed_seconds
 from batchline.runtime.events import Events
+from batchline.runtime.supervisor import Supervisor
 
 __all__ = ["Limiter"]
 
@@ -29,6 +31,7 @@ class Limiter(ABC):
         _check_kind("ramp", ramp, Ramp)
         _check_kind("adaptive", adaptive, Adaptive)
         self.events = Events()
+        self.supervisor = Supervisor()
         self.phase: Phase = "new"
         self._clock = clock
         self._ramp = ramp
@@ -61,14 +64,19 @@ class Limiter(ABC):
         now_s = self._clock()
         capacity = self.configured(now_s)
         if self._ramp is not None:
-            self._ramping = self._ramping or Ramping(self._ramp, now_s)
-            capacity = self._ramping.allow(capacity, now_s)
+            # Until a dispatcher has started, nothing is sent to the receiver that could let it scale.
+            ramping = self._ramping or Ramping(self._ramp, now_s)
+            capacity = ramping.allow(capacity, now_s)
         if self._adapting is not None:
             capacity = capacity * self._adapting.share(now_s)
         if capacity != self._told:
             self._told = capacity
             self.events.emit("capacity", capacity)
         return capacity
+
+    def troubles(self) -> list[Trouble]:
+        """Return its loops whose last step failed."""
+        return self.supervisor.troubles()
 
     def throttled(self) -> None:
         """The receiver throttles."""
@@ -82,6 +90,11 @@ class Limiter(ABC):
         if self._user not in (None, dispatcher):
             raise ImproperOrder("a limiter belongs to one dispatcher, and this one has one already")
         self._user = dispatcher
+
+    def begin_ramp(self) -> None:
+        """Let the ramp, if there is one, grow from now on: the dispatcher has started."""
+        if self._ramp is not None:
+            self._ramping = Ramping(self._ramp, self._clock())
 
     async def provision(self) -> None:
         """Make, and look over, what it needs."""

@@ -73,9 +73,9 @@ class Polling:
         """Hold messages for a lease from now on."""
         return await asyncio.to_thread(self._timeline.extend, leases, self._lease_for)
 
-    async def release(self, leases: Sequence[Lease], at_ms: int | None, reason: str) -> list[Outcome]:
-        """Give messages back, for a moment or at once."""
-        return await asyncio.to_thread(self._timeline.release, leases, at_ms, reason=reason)
+    async def release(self, leases: Sequence[Lease], after: timedelta | None, reason: str) -> list[Outcome]:
+        """Give messages back, due after a span by the timeline's clock, or at once."""
+        return await asyncio.to_thread(self._timeline.release, leases, after=after, reason=reason)
 
     async def done(self, finished: Finished) -> list[Outcome]:
         """Finish messages."""

@@ -1,7 +1,6 @@
 """What a running process says of itself into the store, every two seconds, for whoever shows it: see `reports.md`."""
 
 import json
-import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import Any, Final
 from batchline.core.name import check_name
 from batchline.core.topic import span_ms
 from batchline.runtime.clock import now_us
+from batchline.runtime.supervisor import Supervisor
 from batchline.stores.report_rows import ReportRow
 from batchline.stores.store import Store
 
@@ -25,25 +25,36 @@ FORGET_EVERY: Final = timedelta(minutes=1)
 AT_ONCE: Final = 1_000
 #: How long the last report is waited for at the end: a store that is away keeps nobody from ending.
 PATIENCE_S: Final = 5.0
-log = logging.getLogger("batchline")
 
 
 class Reporter:
     """Reports of one process: `kind` says what it does, `name` which one it is."""
 
-    def __init__(self, store: Store, kind: str, name: str, numbers: Numbers, *, clock: Callable[[], int] = now_us):
+    def __init__(
+        self,
+        store: Store,
+        kind: str,
+        name: str,
+        numbers: Numbers,
+        *,
+        clock: Callable[[], int] = now_us,
+        supervisor: Supervisor | None = None,
+    ):
+        """Nothing is reported yet. Reports name the loops of the `supervisor` that are in trouble."""
         self._store, self._numbers, self._clock = store, numbers, clock
         self._kind = check_name("the kind of a report", kind)
         self._name = check_name("the name of a process", name)
         self._started_ms = clock() // 1_000
         self._last_ms = self._forget_at_ms = 0
-        self._in_trouble = False
+        self.supervisor = supervisor or Supervisor()
+        self._loop = self.supervisor.loop("reporting", f"{kind} {name}")
 
     def run_once(self, *, ended: bool = False) -> bool:
         """Write a report, and now and then forget old ones; tells whether there are more of those."""
         # Two at one moment would be one.
         self._last_ms = now_ms = max(self._clock() // 1_000, self._last_ms + 1)
-        body = json.dumps({"started_ms": self._started_ms, "ended": ended} | dict(self._numbers()), allow_nan=False)
+        said = {"started_ms": self._started_ms, "ended": ended, "degraded": self._degraded()}
+        body = json.dumps(dict(self._numbers()) | said, allow_nan=False)
         row = ReportRow(self._kind, self._name, now_ms, body)
         self._store.transact(lambda rows: rows.insert_reports([row]))
         return now_ms >= self._forget_at_ms and self._forget(now_ms)
@@ -55,29 +66,36 @@ class Reporter:
             self._forget_at_ms = now_ms + span_ms(FORGET_EVERY)
         return more
 
-    def try_once(self, *, ended: bool = False) -> None:
-        """The same, but whatever is wrong is only logged, once: what is reported on goes on."""
-        try:
+    def _degraded(self) -> list[dict[str, Any]]:
+        # Not its own: it is over with the report that says so.
+        found = [one for one in self.supervisor.troubles() if one.loop != "reporting"]
+        return [{"loop": one.loop, "since_ms": one.since_ms, "error": one.error} for one in found]
+
+    def try_once(self, *, ended: bool = False, every: timedelta = EVERY) -> float:
+        """Report, and return how many seconds to rest. A failure is logged and counted: the work goes on."""
+
+        def step() -> float:
             self.run_once(ended=ended)
-        except Exception as error:  # noqa: BLE001 - nobody stops working because nobody can be told
-            if not self._in_trouble:
-                log.warning("%s %s cannot be reported for now: %s", self._kind, self._name, error)
-            self._in_trouble = True
-        else:
-            self._in_trouble = False
+            return every.total_seconds()
+
+        return self._loop.turn_in_thread(step)
 
     def run(self, ended: threading.Event, every: timedelta = EVERY) -> None:
-        """Report until it is told that all is over, and then once more."""
+        """Report until `ended` is set, and then once more."""
         while not ended.is_set():
-            self.try_once()
-            ended.wait(every.total_seconds())
+            ended.wait(self.try_once(every=every))
         self.try_once(ended=True)
 
 
 @contextmanager
-def reporting(store: Store, kind: str, name: str, numbers: Numbers) -> Iterator[None]:
-    """Report within it, in a thread of its own; `numbers` is called there. The last report is made at its end."""
-    ended, reporter = threading.Event(), Reporter(store, kind, name, numbers)
+def reporting(
+    store: Store, kind: str, name: str, numbers: Numbers, supervisor: Supervisor | None = None
+) -> Iterator[None]:
+    """Report within it, in a thread of its own; `numbers` is called there. The last report is made at its end.
+
+    Loops of the `supervisor` in trouble are named in the reports; the reporting itself becomes one of its loops.
+    """
+    ended, reporter = threading.Event(), Reporter(store, kind, name, numbers, supervisor=supervisor)
     thread = threading.Thread(target=reporter.run, args=(ended,), name=f"batchline-report-{kind}", daemon=True)
     thread.start()
     try:

@@ -107,8 +107,10 @@ class Sending:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return dict.fromkeys(some, error)  # nobody has cancelled us: the sink raised it
-        except Exception as error:  # noqa: BLE001 - whatever a sink raises, the parcel comes again
+            return dict.fromkeys(some, error)  # the sink raised it; this task was not cancelled
+        except GeneratorExit:
+            raise  # the loop is gone
+        except BaseException as error:  # noqa: BLE001 - whatever a sink raises, the parcel is retried with back-off
             return dict.fromkeys(some, error)
 
 

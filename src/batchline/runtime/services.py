@@ -1,19 +1,21 @@
 """Background work: each service a class with one step, and one loop for all of them."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Final, Protocol
 
 from batchline.core.moment import check_span
-from batchline.errors import StoreError
+from batchline.core.trouble import LoopName
 from batchline.runtime.beat import Beat
+from batchline.runtime.callbacks import call_in
 from batchline.runtime.clock import now_us, wait_for
 from batchline.runtime.expire import Expire
 from batchline.runtime.prune import Prune
 from batchline.runtime.rescue import Rescue
+from batchline.runtime.supervisor import Supervised, Supervisor
 from batchline.stores.store import Store
 
 __all__ = ["KEPT", "Service", "Services"]
@@ -33,14 +35,15 @@ class Service(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Paced:
-    """A service, and how long it rests when there is nothing more to do."""
+    """A service, the name of its loop, and how long it rests when there is nothing more to do."""
 
+    name: LoopName
     service: Service
     rest: timedelta
 
 
-class Services:
-    """Prunes, expires and rescues, until it is stopped."""
+class Services(Supervised):
+    """Prunes, expires and rescues, until it is stopped. A step that fails is logged, and tried again after a pause."""
 
     def __init__(
         self,
@@ -51,19 +54,22 @@ class Services:
         beat: Beat | None = None,
         clock: Callable[[], int] = now_us,
         wait: Wait = wait_for,
+        supervisor: Supervisor | None = None,
     ):
         """Services that rest for so long; `keep` is how long ids of finished messages are kept.
 
-        With a `beat` its timeline is a broker's: its clock is compared with those of the other brokers.
+        With a `beat` its timeline is a broker's: its clock is compared with those of the other brokers. `troubles()`
+        names the loops that fail; with a `supervisor` they are shown there, too.
         """
         check_span("every", every, 1_000)
         self._paced: Sequence[Paced] = (
-            Paced(Prune(store, keep=keep, clock=clock), every),
-            Paced(Rescue(store, clock=clock), every),
-            Paced(Expire(store, clock=clock), 10 * every),
-            *([] if beat is None else [Paced(beat, every)]),
+            Paced("prune", Prune(store, keep=keep, clock=clock), every),
+            Paced("rescue", Rescue(store, clock=clock), every),
+            Paced("expire", Expire(store, clock=clock), 10 * every),
+            *([] if beat is None else [Paced("beat", beat, every)]),
         )
         self._beat, self._wait = beat, wait
+        self.supervisor = supervisor or Supervisor()
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
@@ -85,9 +91,10 @@ class Services:
         return any(steps)
 
     async def _loop(self, paced: Paced) -> None:
+        loop = self.supervisor.loop(paced.name, away_s=paced.rest.total_seconds)
         while not self._stopping.is_set():
-            more = False
-            # A store that is away comes back, or whoever uses it says so: what is to be removed can wait.
-            with contextlib.suppress(StoreError):
-                more = await asyncio.to_thread(paced.service.run_once)
-            await self._wait(self._stopping, 0 if more else paced.rest.total_seconds())
+            await self._wait(self._stopping, await loop.turn(partial(self._step, paced)))
+
+    async def _step(self, paced: Paced) -> float:
+        more = await call_in(None, paced.service.run_once)
+        return 0 if more else paced.rest.total_seconds()

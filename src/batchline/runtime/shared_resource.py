@@ -1,7 +1,6 @@
 """A capacity that instances share, by leases on its partitions."""
 
 import asyncio
-import logging
 import random
 import uuid
 from collections.abc import Callable
@@ -15,14 +14,13 @@ from batchline.core.partitions import Asking
 from batchline.core.ramp import Ramp
 from batchline.core.share import Share, ShareRules, Steps
 from batchline.core.topic import span_ms
+from batchline.core.trouble import SERVING
 from batchline.errors import InvalidRules, shown
 from batchline.leases.lease_manager import LeaseManager, Provisioned
 from batchline.runtime.clock import elapsed_seconds, now_us, wait_for
 from batchline.runtime.limiter import Limiter
 
 __all__ = ["SharedResource"]
-
-log = logging.getLogger("batchline")
 
 
 class SharedResource(Limiter):
@@ -60,7 +58,7 @@ class SharedResource(Limiter):
         self._max: Any = self._share.max_capacity
         self._wake = asyncio.Event()
         self._turns: asyncio.Task[None] | None = None
-        self._in_trouble = False
+        self._loop = self.supervisor.loop("share", f"{lease_manager.resource}, instance {name}", back_off=SERVING)
         self._provision_again = False
 
     @property
@@ -126,7 +124,7 @@ class SharedResource(Limiter):
 
     async def _start(self) -> None:
         self._look()
-        self._turns = asyncio.ensure_future(self._take_turns())
+        self._turns = self._loop.start(self._take_turns)
 
     async def _stop(self) -> None:
         self._share.want(0)
@@ -169,18 +167,14 @@ class SharedResource(Limiter):
             if asking is not None:
                 askings = await asyncio.to_thread(self._manager.ask, asking, self._lease_ms, self._wall())
                 await self._do(self._share.steps(askings, self._clock(), self._wall(), self._chance()))
-                self._in_trouble = False
+                self._loop.ran()
         except Exception as error:  # noqa: BLE001 - whatever it is, the next turn may be better
             self._share.refused(1)
             self._tell_error(error)
         self._look()
 
     def _tell_error(self, error: Exception) -> None:
-        if not self._in_trouble:
-            log.warning(
-                "%s of %r: %s; capacity falls to what is reserved", self.instance, self._manager.resource, error
-            )
-        self._in_trouble = True
+        self._loop.failed(error)
         self.events.emit("error", message=str(error) or type(error).__name__, metadata=error)
 
     # --- the steps of a turn ---

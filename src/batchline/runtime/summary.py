@@ -8,6 +8,7 @@ from typing import Any, Final
 from batchline.core.watch import Watch
 from batchline.errors import StoreUnavailable
 from batchline.runtime.completion import Completion
+from batchline.runtime.supervisor import Supervisor
 from batchline.runtime.working import Working
 
 __all__ = ["Summary", "await_delivery", "note_delivered"]
@@ -44,17 +45,23 @@ class Summary:
 
 def await_delivery(completion: Completion, working: Working | None, watch: Watch, stop: threading.Event) -> None:
     """Wait until nothing that was published is pending; raises what our own worker has ended for."""
+    supervisor = Supervisor() if working is None else working.worker.supervisor
+    # A store that is away comes back: what is on the timeline is delivered then. Any other error ends the run.
+    loop = supervisor.loop("delivery", ends=(BaseException,))
+
+    def look() -> float:
+        completion.look()
+        sums = completion.sums
+        watch("delivering", sums.total - sums.pending, sums.total)
+        return BETWEEN_LOOKS_S if sums.pending else 0.0
+
     while not stop.is_set():
         if working is not None:
             working.check()
-        # A store that is away comes back: what is on the timeline is delivered then.
-        with suppress(StoreUnavailable):
-            completion.look()
-            sums = completion.sums
-            watch("delivering", sums.total - sums.pending, sums.total)
-            if not sums.pending:
-                return
-        stop.wait(BETWEEN_LOOKS_S)
+        pause_s = loop.turn_in_thread(look)
+        if not pause_s:
+            return
+        stop.wait(pause_s)
 
 
 def note_delivered(summary: Summary, working: Working | None, completion: Completion) -> None:

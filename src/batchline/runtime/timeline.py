@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any, Final, NamedTuple, TypeVar
 
 from batchline.core.attendance import BrokerHealth, Subscription
+from batchline.core.due_time import Due, check_either
 from batchline.core.future_load import Counts, Load
 from batchline.core.message import (
     LATEST_MS,
@@ -38,6 +39,7 @@ from batchline.core.timeline_checks import (
     check_buckets,
     check_call_number,
     check_many,
+    check_moves,
     check_number,
     check_range,
     check_speed,
@@ -168,7 +170,7 @@ class Timeline:
         check_name("the name of a topic", topic)
         check_name("the producer group", producer_group)
         moment_us = self._now_us()
-        checked = check_messages(messages, moment_us // 1_000)
+        checked = check_messages(messages, moment_us)
         self.check_clock()
         cuts = list(_cuts([len(body) for body in checked.bodies]))
         if call_number is not None:
@@ -203,10 +205,21 @@ class Timeline:
         outcomes, self._owners[creation.producer_group] = self._store.transact(create)
         return outcomes
 
-    def move(self, topic: str, moments: Mapping[str, datetime | int], *, producer_group: str) -> list[Outcome]:
-        """Let messages of yours stand at other moments, by id; not while somebody has leased them."""
+    def move(
+        self,
+        topic: str,
+        moments: Mapping[str, Due] | Iterable[str],
+        *,
+        producer_group: str,
+        after: timedelta | None = None,
+    ) -> list[Outcome]:
+        """Reschedule messages of a producer group; a message with an active lease stays as it is.
+
+        `moments` maps each id to its new due time: a moment, or a span from now. Or it lists ids, and all of them are
+        due `after` this span from now. This timeline's clock says what now is.
+        """
         owner = self._check_owner(topic, producer_group)
-        checked = {check_id(id): check_at("the moment of a message", at) for id, at in moments.items()}
+        checked = check_moves(moments, after, self._now_us())
         self.check_clock()
 
         def move(rows: Rows, when: When, part: Sequence[tuple[str, int]]) -> list[Outcome]:
@@ -327,13 +340,21 @@ class Timeline:
         return self._change_parts(wanted, extend)
 
     def release(
-        self, leases: AnyLease | Iterable[AnyLease], at: datetime | int | None = None, *, reason: object = ""
+        self,
+        leases: AnyLease | Iterable[AnyLease],
+        at: datetime | int | None = None,
+        *,
+        after: timedelta | None = None,
+        reason: object = "",
     ) -> list[Outcome]:
-        """Give messages back, to be offered again at a moment, or at once. The reason is kept in their history."""
+        """Give messages back, due again `at` a moment, `after` a span from now, or at once.
+
+        This timeline's clock says what now is. The reason is kept in their history.
+        """
         wanted = [as_lease(lease) for lease in check_leases(leases)]
         self.check_clock()
         why = reason_text(reason)
-        at_ms = 0 if at is None else check_at("the moment of a release", at)
+        at_ms = check_either("the moment of a release", at, after, self._now_us()) or 0
 
         def release(rows: Rows, when: When, part: Sequence[Lease]) -> list[Outcome]:
             return release_leases(rows, part, at_ms, why, when.now_ms, when.numbers)

@@ -1,13 +1,11 @@
 """Stage 3: is everything that came out of one event done? Answered exactly, and told exactly once."""
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
-from functools import partial
-from typing import Final
 
-from batchline.core.ack import AckOutcome, Asked, Item, SealOutcome, collect_items
+from batchline.core.ack import AckOutcome, Item, SealOutcome, collect_items
 from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.fanout import STATES, Ending, FailedItem, FanoutPage, FanoutStatus, NewFanout, State
 from batchline.core.item_group import SALT_BITS, ItemGroup, item_groups
@@ -24,39 +22,18 @@ from batchline.core.tracker_checks import (
     check_tolerate,
 )
 from batchline.errors import InvalidInput, UnknownFanout, check_choice
+from batchline.runtime.call_runner import CallRunner
 from batchline.runtime.clock import now_us
-from batchline.stores.expiring import Looked, clear_fanout, expire_fanout, look_at
+from batchline.runtime.expiry_step import ExpireOutcome, ExpiryStep, ended_in
+from batchline.runtime.item_finisher import ItemFinisher
+from batchline.stores.expiring import expire_fanout
 from batchline.stores.listing import cursor_of, failed_items, list_fanouts, pending_items
+from batchline.stores.settling import to_propagate, told
 from batchline.stores.store import Store
 from batchline.stores.tracker_rows import Listing
-from batchline.stores.tracking import Finished, add_items, finish_items, open_fanout, seal_fanout, told
+from batchline.stores.tracking import add_items, open_fanout, seal_fanout
 
 __all__ = ["ExpireOutcome", "Tracker"]
-
-#: Groups that one transaction takes on: a larger call is several, each of them whole.
-GROUPS_AT_ONCE: Final = 10_000
-
-
-@dataclass(slots=True)
-class ExpireOutcome:
-    """What a step of expiry did."""
-
-    #: Ids of the fanouts that became tombstones.
-    expired: list[str] = field(default_factory=list)
-    #: Ids of the tombstones that went.
-    removed: list[str] = field(default_factory=list)
-    #: Ids of the parents that this call, and no other, completed or made fail.
-    completed: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-    #: Whether there is more to do at this moment.
-    more: bool = False
-
-    def take(self, looked: Looked) -> None:
-        """Add what a look at one fanout led to."""
-        self.expired += [looked.expired] if looked.expired else []
-        self.removed += [looked.removed] if looked.removed else []
-        self.completed += _ended(looked.endings, "complete")
-        self.failed += _ended(looked.endings, "failed")
 
 
 class Tracker:
@@ -67,6 +44,8 @@ class Tracker:
         self._store = store
         self._expiry = expiry or ExpiryRules()
         self._now_us = clock
+        self._calls = CallRunner(store, clock)
+        self._items = ItemFinisher(store, self._calls)
 
     def open(
         self,
@@ -78,7 +57,7 @@ class Tracker:
         expiry: ExpiryRules | None = None,
         on_complete: OnComplete | None = None,
     ) -> FanoutStatus:
-        """Open a fanout, with an id of yours or one made here. Opening it again in the same way changes nothing.
+        """Open a fanout, with an id of yours or one made here. A repeat is activity and changes nothing else.
 
         With a `parent` it counts as one item of that, done when this one is complete. More failed items than
         `tolerate` make it fail; None tolerates any number. The transaction that completes it puts the message of
@@ -113,9 +92,12 @@ class Tracker:
         Who repeats a call after a lost answer with the same `call_id` gets the same answer.
         """
         check_name("the id of a fanout", fanout)
-        call = _call(call_id)
-        endings = self._store.transact(lambda rows: seal_fanout(rows, fanout, self._now_us(), call))
-        completed, failed = _ended(endings, "complete"), _ended(endings, "failed")
+        named = _call(call_id)
+        endings = self._settled(
+            named,
+            self._calls.run(named, lambda call: self._store.transact(lambda rows: seal_fanout(rows, fanout, call))),
+        )
+        completed, failed = ended_in(endings, "complete"), ended_in(endings, "failed")
         parents = tuple(one for one in completed if one != fanout)
         return SealOutcome(fanout, fanout in completed, parents, tuple(failed))
 
@@ -138,23 +120,24 @@ class Tracker:
     def _finish(self, items: Iterable[Item] | Mapping[str, int], reason: str | None, call_id: str | None) -> AckOutcome:
         collected = collect_items(check_items(items))
         asked, call = collected.asked, _call(call_id)
-        parts = [self._part(part, reason, call) for part in _parts(asked)]
+        parts = self._items.finish(asked, reason, call)
         endings = dict.fromkeys(ending for part in parts for ending in part.endings)
         if call_id is not None and any(part.repeated for part in parts):
             # An attempt before may have got part of the way: whatever this call was ever told, it is told now.
             endings = dict.fromkeys(self._store.read(lambda rows: told(rows, call)))
+        endings = self._settled(call, endings)
         return AckOutcome(
             changed=sum(part.changed for part in parts),
             repeated=collected.repeated + sum(part.repeated for part in parts),
-            completed=tuple(_ended(endings, "complete")),
-            failed=tuple(_ended(endings, "failed")),
+            completed=tuple(ended_in(endings, "complete")),
+            failed=tuple(ended_in(endings, "failed")),
             errors=(*collected.errors, *(error for part in parts for error in part.errors)),
         )
 
-    def _part(self, asked: list[Asked], reason: str | None, call: str) -> Finished:
-        if len(asked) == 1 and reason is None:
-            return self._store.ack_group(asked[0], self._now_us(), call)
-        return self._store.transact(lambda rows: finish_items(rows, asked, reason, self._now_us(), call))
+    def _settled(self, call_id: str, endings: Iterable[Ending]) -> dict[Ending, None]:
+        """Settle the ancestors that the call's first transactions left. Return all that the call ended."""
+        found = dict.fromkeys(endings)
+        return found | dict.fromkeys(self._calls.propagate(call_id, to_propagate(found)))
 
     def status(self, fanout: str) -> FanoutStatus:
         """What is known of a fanout; its counts are exact, and cost the same for any number of items."""
@@ -184,36 +167,23 @@ class Tracker:
         Who repeats a call after a lost answer with the same `call_id` gets the same answer.
         """
         check_name("the id of a fanout", fanout)
-        outcome, call = ExpireOutcome(), _call(call_id)
-        looked = self._store.transact(lambda rows: expire_fanout(rows, fanout, self._now_us(), call))
+        named = _call(call_id)
+        looked = self._calls.run(
+            named, lambda call: self._store.transact(lambda rows: expire_fanout(rows, fanout, call))
+        )
+        looked.endings += self._calls.propagate(named, looked.to_propagate)
+        outcome = ExpireOutcome(more=looked.to_clear)
         outcome.take(looked)
-        outcome.more = looked.to_clear
         return outcome
 
     def expire_due(self, limit: int = 100) -> ExpireOutcome:
         """One step of expiry, by any instance at any time: look at up to `limit` fanouts that may be due.
 
-        Of the items of an expired fanout, a bounded number goes in each step.
+        Of the items of an expired fanout, a bounded number goes in each step. A fanout that cannot be processed is
+        logged and tried again 10 minutes later; the others of the step are processed.
         """
         check_limit(limit)
-        moment_us = self._now_us()
-        numbers = self._store.read(lambda rows: rows.due_fanouts(moment_us, limit))
-        outcome = ExpireOutcome(more=len(numbers) == limit)
-        for number in numbers:
-            looked = self._look(number, moment_us)
-            outcome.take(looked)
-            if not looked.to_clear:
-                continue
-            if self._store.transact(partial(clear_fanout, number=number)):
-                # Its tombstone is left, and may be due as well, if nobody has looked for long.
-                outcome.take(self._look(number, moment_us))
-            else:
-                outcome.more = True
-        return outcome
-
-    def _look(self, number: int, moment_us: int) -> Looked:
-        call = _call(None)
-        return self._store.transact(lambda rows: look_at(rows, number, moment_us, call))
+        return ExpiryStep(self._store, self._now_us).run(limit)
 
     def list(
         self,
@@ -250,14 +220,3 @@ class Tracker:
 def _call(call_id: str | None) -> str:
     """The id of a call: chosen, or one of our own, for repeating it after a lost connection."""
     return secrets.token_hex(8) if call_id is None else check_name("call_id", call_id)
-
-
-def _ended(endings: Iterable[Ending], state: State) -> list[str]:
-    """In an order that a repeated call has, too."""
-    return sorted(ending.fanout for ending in endings if ending.state == state)
-
-
-def _parts(asked: list[Asked]) -> Iterator[list[Asked]]:
-    """Pieces in the order of slots, so that neighbours are written together."""
-    ordered = sorted(asked, key=lambda one: one.slot) if len(asked) > 1 else asked
-    return (ordered[first : first + GROUPS_AT_ONCE] for first in range(0, len(ordered), GROUPS_AT_ONCE))

@@ -59,7 +59,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             future = self.create_future()
             try:
                 future.set_result(func(*args))
-            except Exception as error:  # noqa: BLE001 - it is for who waits
+            except BaseException as error:  # noqa: BLE001 - as from a thread: for the task that waits
                 future.set_exception(error)
             return future
         future = super().run_in_executor(executor, func, *args)

@@ -25,6 +25,7 @@ from batchline.core.pipeline import RETRY
 from batchline.core.pricing import price_of
 from batchline.core.retry import RetryRules
 from batchline.core.topic import DEAD, Topic, dead_letters_of
+from batchline.core.trouble import SERVING
 from batchline.errors import (
     InvalidMessage,
     InvalidRules,
@@ -44,6 +45,7 @@ from batchline.runtime.limiter import Limiter
 from batchline.runtime.publisher import make_topics
 from batchline.runtime.sending import Sending
 from batchline.runtime.services import KEPT, Services, Wait
+from batchline.runtime.supervisor import Supervised, Supervisor
 from batchline.runtime.timeline import Timeline
 from batchline.sinks.sink import Sink
 from batchline.stores.delivering import Delivery, dead_letter_id
@@ -62,8 +64,11 @@ NOT_SENT: Final = (NOT_ITS_TURN, STOPPED)
 STRAYS: Final = "strays"
 
 
-class Worker:
-    """Delivers the parcels of a topic. Any number of workers, in any number of processes, work on one topic."""
+class Worker(Supervised):
+    """Delivers the parcels of a topic. Any number of workers, in any number of processes, work on one topic.
+
+    `troubles()` names the loops that fail: its own, its dispatcher's and those in the background.
+    """
 
     def __init__(
         self,
@@ -86,6 +91,7 @@ class Worker:
         clock: Callable[[], float] = elapsed_seconds,
         wait: Wait = wait_for,
         chance: Callable[[], float] = random.random,
+        supervisor: Supervisor | None = None,
     ):
         """A worker with a name that should stay the same when it is started again: it gets its own leases back.
 
@@ -104,6 +110,8 @@ class Worker:
         self._clock, self._wait, self._chance = clock, wait, chance
         name = worker or f"{socket.gethostname()}-{os.getpid()}"
         self.deliveries = Deliveries(store, self._timeline, topic)
+        self.supervisor = supervisor or Supervisor()
+        self._looks = self.supervisor.loop("lanes", topic, back_off=SERVING, away_s=lambda: LOOK_AT_LANES_S)
         self.consumer = Consumer(
             self._timeline,
             topic,
@@ -119,6 +127,7 @@ class Worker:
             wait=wait,
             chance=chance,
         )
+        self.supervisor.adopt(self.consumer.supervisor)
         self.dispatcher = Dispatcher(
             limiter,
             buffer=max(in_hand, 1_000),
@@ -127,6 +136,7 @@ class Worker:
             clock=clock,
             chance=chance,
         )
+        self.supervisor.adopt(self.dispatcher.supervisor)
         #: Parcels, and measurements, by what became of them: delivered, repeated, refused, failed.
         self.parcels: Counter[str] = Counter()
         self.measurements: Counter[str] = Counter()
@@ -164,7 +174,7 @@ class Worker:
         Raises SinkClosed if the sink takes nothing any more, once everything was given back.
         """
         await self.dispatcher.start()
-        looking = asyncio.ensure_future(self._look())
+        looking = self._looks.start(self._look)
         try:
             await self.consumer.run(signals=signals)
         finally:
@@ -307,10 +317,12 @@ class Worker:
         never = asyncio.Event()
         while True:
             await self._lanes.looking.wait()
-            with suppress(StoreError):
-                sought = self._lanes.sought()
-                self._lanes.seen(await asyncio.to_thread(self.deliveries.reached, sought) if sought else {})
-            await self._wait(never, LOOK_AT_LANES_S)
+            await self._wait(never, await self._looks.turn(self._look_once))
+
+    async def _look_once(self) -> float:
+        sought = self._lanes.sought()
+        self._lanes.seen(await asyncio.to_thread(self.deliveries.reached, sought) if sought else {})
+        return LOOK_AT_LANES_S
 
 
 def _check_topic(topic: Topic) -> None:

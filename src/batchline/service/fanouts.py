@@ -73,7 +73,7 @@ class ItemsQuery(Form):
 
 
 def open_fanout(call: Call[NewFanoutForm]) -> FanoutForm:
-    """Open a fanout. Opening it again in the same way changes nothing."""
+    """Open a fanout. Opening it again in the same way is activity and changes nothing else."""
     form, caller = call.form, call.caller
     if form.parent is not None:
         own_fanout(call, form.parent)

@@ -3,17 +3,25 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
+from batchline.errors import LandingUnavailable
+from batchline.runtime.callbacks import call_in
+from batchline.runtime.supervisor import Supervised, Supervisor
 from batchline.sources.landing import Landing
 from batchline.sources.measured import Arrival, Malformed, Measured
 
 __all__ = ["GroupCommit"]
 
 
-class GroupCommit:
-    """Lands for many, one file at a time; all of it in one event loop."""
+class GroupCommit(Supervised):
+    """Lands for many, one file at a time; all of it in one event loop.
+
+    A landing that fails is answered to its requests at once, so there is no pause: the next request is the next try.
+    """
 
     def __init__(self, landing: Landing, now_us: Callable[[], int]) -> None:
         self._landing, self._now_us = landing, now_us
+        self.supervisor = Supervisor()
+        self._loop = self.supervisor.loop("group_commit", str(landing.directory))
         self._gathered: list[tuple[Arrival, asyncio.Future[None]]] = []
         self._landing_now: asyncio.Task[None] | None = None
         #: Measurements, lines that are none, and files that are durable.
@@ -27,31 +35,39 @@ class GroupCommit:
         durable = asyncio.get_running_loop().create_future()
         self._gathered.append((arrival, durable))
         if self._landing_now is None:
-            self._landing_now = asyncio.create_task(self._land_all())
+            self._landing_now = self._loop.start(self._land_all)
         await durable
         return arrival
 
     async def _land_all(self) -> None:
-        try:
-            while self._gathered:
-                await self._land_gathered()
-        finally:
-            self._landing_now = None
+        while self._gathered:
+            await self._land_gathered()
+        self._landing_now = None
 
     async def _land_gathered(self) -> None:
         taken, self._gathered = self._gathered, []
         arrivals = [arrival for arrival, _ in taken]
-        failure: Exception | None = None
+        failure: BaseException | None = None
         try:
-            await asyncio.to_thread(self._landing.land, arrivals)
-            self._count(arrivals)
-        except Exception as error:  # noqa: BLE001 - the requests are told: else they would wait for ever
+            await call_in(None, self._landing.land, arrivals)
+        except BaseException as error:  # noqa: BLE001 - the requests get it: else they would wait for ever
             failure = error
+        else:
+            self._count(arrivals)
+        self._answer(taken, failure)
+        if failure is None:
+            self._loop.ran()
+        else:
+            self._loop.failed(failure)
+
+    def _answer(self, taken: Sequence[tuple[Arrival, asyncio.Future[None]]], failure: BaseException | None) -> None:
         for durable in (durable for _, durable in taken if not durable.done()):  # done: its client has gone away
             if failure is None:
                 durable.set_result(None)
-            else:
+            elif isinstance(failure, Exception):
                 durable.set_exception(failure)
+            else:
+                durable.set_exception(LandingUnavailable("the landing was interrupted: send the request again"))
 
     def _count(self, arrivals: Sequence[Arrival]) -> None:
         parts = [part for arrival in arrivals for part in arrival.parts]

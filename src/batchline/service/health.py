@@ -5,12 +5,14 @@ from typing import Final
 from starlette.responses import Response
 
 from batchline import __version__
+from batchline.core.trouble import Trouble
 from batchline.errors import NotReady
 from batchline.service.metrics import METRICS_TEXT
 from batchline.service.operation import Call, NoForm, Operation
 from batchline.service.store_families import families
 from batchline.service.store_numbers import StoreNumbers
-from batchline.wire.health import Live, Ready
+from batchline.wire.form import ms_text
+from batchline.wire.health import DegradedLoop, Live, Ready
 
 __all__ = ["OPERATIONS"]
 
@@ -21,7 +23,7 @@ async def read_live(_: Call[NoForm]) -> Live:
 
 
 async def read_ready(call: Call[NoForm]) -> Ready:
-    """Whether it can do its work: the database answers and has the right schema, and the clock is right."""
+    """Whether it can do its work: database, schema and clock are right; and which background loops fail."""
     parts, seen = call.parts, await call.parts.schema.now()
     health = parts.timeline.health()
     reasons = [] if seen.error is None else [str(seen.error)]
@@ -30,7 +32,21 @@ async def read_ready(call: Call[NoForm]) -> Ready:
     if reasons:
         raise NotReady("; ".join(reasons))
     drift_ms = None if health is None else health.drift.total_seconds() * 1_000
-    return Ready("ready", __version__, parts.store.url, drift_ms, 0 if health is None else health.brokers)
+    loops = _degraded(parts.supervisor.troubles())
+    return Ready(
+        "degraded" if loops else "ready",
+        __version__,
+        parts.store.url,
+        drift_ms,
+        0 if health is None else health.brokers,
+        loops,
+    )
+
+
+def _degraded(troubles: list[Trouble]) -> list[DegradedLoop]:
+    """Return each loop once, with its oldest trouble. What it works on, a topic say, is not for everyone to see."""
+    oldest = {one.loop: one for one in reversed(troubles)}
+    return [DegradedLoop(one.loop, ms_text(one.since_ms), one.failures, one.error) for one in oldest.values()][::-1]
 
 
 async def read_metrics(call: Call[NoForm]) -> Response:

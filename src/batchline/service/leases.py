@@ -15,7 +15,7 @@ from batchline.service.operation import Call, Operation
 from batchline.service.pump import Pump
 from batchline.service.topics import TOPIC
 from batchline.service.waiting import Wanted
-from batchline.wire.form import Form, Name, Span, given_ms, given_span, ms_text, read_span
+from batchline.wire.form import Form, Name, Span, given_after, given_ms, given_span, ms_text, read_span
 from batchline.wire.messages import (
     LONGEST_WAIT,
     ExtendForm,
@@ -134,10 +134,11 @@ def extend_leases(call: Call[ExtendForm]) -> Outcomes:
 
 
 def release_leases(call: Call[ReleaseForm]) -> Outcomes:
-    """Give messages back, to be offered again at a moment, or at once."""
+    """Give messages back: they are due again at once, at a moment, or after a span."""
     at = given_ms("the moment of a release", call.form.at)
+    after = given_after("the moment of a release", call.form.after_ms)
     leases = leases_of(call, call.form.leases)
-    outcomes = call.parts.timeline.release(leases, at, reason=call.form.reason)
+    outcomes = call.parts.timeline.release(leases, at, after=after, reason=call.form.reason)
     call.parts.pumps.wake(call.topic)
     return outcomes_form(outcomes)
 

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Generic, NamedTuple, TypeVar
 
-from batchline.errors import BatchlineError, StoreUnavailable
+from batchline.errors import BatchlineError, StoreError, StoreUnavailable
 from batchline.runtime.clock import elapsed_seconds
+from batchline.runtime.supervisor import Loop
 
 __all__ = ["Look", "Seen"]
 
@@ -23,9 +24,9 @@ class Seen(NamedTuple, Generic[T]):
 class Look(Generic[T]):
     """Reads something, at most once at a time; what was read is believed for a while. For one event loop."""
 
-    def __init__(self, read: Callable[[], T], threads: Executor, *, keep_s: float, wait_s: float) -> None:
+    def __init__(self, read: Callable[[], T], threads: Executor, loop: Loop, *, keep_s: float, wait_s: float) -> None:
         """`keep_s` is how long what was read is believed, `wait_s` how long a caller waits for it."""
-        self._read, self._threads = read, threads
+        self._read, self._threads, self._loop = read, threads, loop
         self._keep_s, self._wait_s = keep_s, wait_s
         self._under_way: Future[Seen[T]] | None = None
         self._seen: Seen[T] = Seen(None, None)
@@ -47,5 +48,10 @@ class Look(Generic[T]):
             self._seen = Seen(self._read(), None)
         except BatchlineError as error:
             self._seen = Seen(self._seen.value, error)
+        except Exception as error:  # noqa: BLE001 - it is logged; without it the last look would count as this one
+            self._loop.failed(error)
+            self._seen = Seen(self._seen.value, StoreError(f"the look at the store failed: {type(error).__name__}"))
+        else:
+            self._loop.ran()
         self._seen_at = elapsed_seconds()
         return self._seen

@@ -5,7 +5,7 @@ from typing import Final
 from batchline.core.message import read_lease
 from batchline.errors import CallTaken, ForeignMessage, TopicDeleted, UnknownMessage, UnknownTopic
 from batchline.service.operation import Call, Operation
-from batchline.wire.form import Form, ms_of_at
+from batchline.wire.form import Form
 from batchline.wire.messages import (
     CancelForm,
     MessageForm,
@@ -16,6 +16,7 @@ from batchline.wire.messages import (
     message_form,
     messages_form,
     new_message,
+    new_moments,
     outcomes_form,
 )
 
@@ -38,7 +39,7 @@ class PageQuery(Form):
 
 
 def create_messages(call: Call[NewMessages]) -> Outcomes:
-    """Put messages on the line; when it is answered they are stored."""
+    """Create messages; they are stored before the answer is sent."""
     messages = [new_message(form) for form in call.form.messages]
     group, number = call.caller.producer_group(), call.form.call_number
     outcomes = call.parts.timeline.create(call.topic, messages, producer_group=group, call_number=number)
@@ -47,10 +48,9 @@ def create_messages(call: Call[NewMessages]) -> Outcomes:
 
 
 def move_messages(call: Call[MoveForm]) -> Outcomes:
-    """Let messages of yours stand at other moments; not while somebody has leased them."""
-    moments = {id: ms_of_at("the moment of a message", at) for id, at in call.form.moments.items()}
+    """Reschedule messages of your producer group; a message with an active lease stays as it is."""
     group = call.caller.producer_group()
-    outcomes = call.parts.timeline.move(call.topic, moments, producer_group=group)
+    outcomes = call.parts.timeline.move(call.topic, new_moments(call.form), producer_group=group)
     call.parts.pumps.wake(call.topic)
     return outcomes_form(outcomes)
 

@@ -1,16 +1,17 @@
 """Numbers of one process of the service, for Prometheus; each service has a registry of its own."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from batchline import __version__
 from batchline.errors import MissingExtra
+from batchline.runtime.supervisor import Supervisor
 from batchline.service.observer import Sighting
 from batchline.service.under_way import UnderWay
 
 try:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
-    from prometheus_client.metrics_core import Metric
+    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 except ModuleNotFoundError as error:
     raise MissingExtra("the service needs prometheus-client: pip install 'batchline[service]'") from error
 
@@ -22,11 +23,12 @@ STORE_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 
 
 class Metrics:
-    """Counts requests and calls of the store. An observer of requests."""
+    """Counts requests, calls of the store and failures of background loops. An observer of requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, supervisor: Supervisor | None = None) -> None:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
+        registry.register(_Loops(supervisor or Supervisor()))
         build = Gauge("batchline_build_info", "The version of this process.", ["version"], registry=registry)
         build.labels(__version__).set(1)
         self._requests = Counter(
@@ -96,6 +98,26 @@ class Metrics:
     def text(self, more: Iterable[Metric] = ()) -> bytes:
         """All of it, and more, as Prometheus reads it."""
         return generate_latest(self.registry) + generate_latest(_Some(lambda: more))
+
+
+class _Loops:
+    """The background loops of a process, as Prometheus collects them."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+
+    def collect(self) -> Iterator[Metric]:
+        """Return a counter of failed steps and whether the last step failed, for each loop."""
+        failures = CounterMetricFamily("batchline_loop_failures", "Steps that failed, by loop.", labels=["loop"])
+        degraded = GaugeMetricFamily(
+            "batchline_loop_degraded", "1 if the last step of a loop failed, else 0.", labels=["loop"]
+        )
+        failing = {trouble.loop for trouble in self._supervisor.troubles()}
+        for name, count in sorted(self._supervisor.failures().items()):
+            failures.add_metric([name], count)
+            degraded.add_metric([name], name in failing)
+        yield failures
+        yield degraded
 
 
 class _Some:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.runtime.glance import Glance
+from batchline.runtime.supervisor import Supervisor
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tokens import Tokens
 from batchline.runtime.tracker import Tracker
@@ -46,6 +47,8 @@ class Parts:
     #: What the metrics tell of the store.
     numbers: Look[StoreNumbers]
     glance: Glance
+    #: The background loops of this process, and which of them fail.
+    supervisor: Supervisor
     estimates: EstimatedTracker | None = None
     #: Where measurements land.
     landing: GroupCommit | None = None

@@ -1,25 +1,23 @@
 """Leases messages for all who wait for them at this process, in turn: however many wait, one looks."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from batchline.core.message import LeasedMessage
+from batchline.core.trouble import SERVING
 from batchline.errors import BatchlineError, Degraded, StoreError, TopicRefused
 from batchline.runtime.clock import wait_for
 from batchline.runtime.services import Wait
+from batchline.runtime.supervisor import Loop, Supervisor
 from batchline.runtime.timeline import Timeline
 from batchline.service.waiting import LOOK_S, Line, Waiter, Wanted, rest_s
 
 __all__ = ["Pump", "Pumps"]
 
 T = TypeVar("T")
-LOG: Final = logging.getLogger("batchline.service")
-#: How long it waits before it asks a store again that did not answer.
-PAUSE_S: Final = 1.0
 #: How many are tried in a row for whom there was nothing, although something is due: it may be in others' buckets.
 MOST_TRIED: Final = 16
 #: Why what was leased for somebody who is gone is given back.
@@ -29,7 +27,10 @@ GONE: Final = "nobody waited for it any more"
 class Pump:
     """One topic's. It works while somebody waits, and not at all otherwise."""
 
-    def __init__(self, timeline: Timeline, topic: str, threads: Executor, *, wait: Wait = wait_for) -> None:
+    def __init__(
+        self, timeline: Timeline, topic: str, threads: Executor, *, loop: Loop | None = None, wait: Wait = wait_for
+    ) -> None:
+        self._loop = loop or Supervisor().loop("pump", topic, back_off=SERVING)
         self._timeline, self._topic, self._threads, self._wait = timeline, topic, threads, wait
         self._line = Line()
         self._wake = asyncio.Event()
@@ -87,7 +88,7 @@ class Pump:
         if not self._pauses:
             self._wake.set()
         if self._running is None:
-            self._running = asyncio.ensure_future(self._run())
+            self._running = self._loop.start(self._run)
 
     def _forsake(self, waiter: Waiter) -> None:
         self._line.leave(waiter)
@@ -95,30 +96,23 @@ class Pump:
             self.give_back(waiter.answer.result())
 
     async def _run(self) -> None:
-        try:
-            while self._line:
-                self._wake.clear()
-                pause_s = await self._patiently()
-                if pause_s and self._line:
-                    await self._wait(self._wake, pause_s)
-                self._pauses = False
-        finally:
-            self._running = None
+        while self._line:
+            self._wake.clear()
+            pause_s = await self._loop.turn(self._turn_or_refusal)
+            self._pauses = self._loop.trouble is not None
+            if pause_s and self._line:
+                await self._wait(self._wake, pause_s)
+            self._pauses = False
+        self._running = None
 
-    async def _patiently(self) -> float:
-        """A turn; a pause, if the store does not answer or the clock is off."""
+    async def _turn_or_refusal(self) -> float:
+        """Take a turn. If the topic is gone, tell all who wait for it."""
         try:
             return await self.turn()
         except TopicRefused as error:
             for waiter in self._line.clear():
                 waiter.refuse(error)
             return 0.0
-        except (StoreError, Degraded):
-            pass
-        except Exception:
-            LOG.exception("leasing on topic %r", self._topic)
-        self._pauses = True
-        return PAUSE_S
 
     async def turn(self) -> float:
         """Lease for those who wait, until there is nothing more. Returns how many seconds it may rest."""
@@ -173,8 +167,10 @@ class Pump:
 
     async def _release(self, messages: list[LeasedMessage]) -> None:
         # Should the store be away just now, the leases end by themselves.
-        with suppress(StoreError, Degraded):
+        try:
             await self._in_thread(lambda: self._timeline.release(messages, reason=GONE))
+        except Exception as error:  # noqa: BLE001 - it is logged, and nothing waits for this task
+            self._loop.failed(error)
         self.wake()
 
     async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
@@ -184,7 +180,10 @@ class Pump:
 class Pumps:
     """The pumps of a process, by topic: there is one where somebody waits."""
 
-    def __init__(self, timeline: Timeline, threads: Executor, *, wait: Wait = wait_for) -> None:
+    def __init__(
+        self, timeline: Timeline, threads: Executor, *, supervisor: Supervisor | None = None, wait: Wait = wait_for
+    ) -> None:
+        self.supervisor = supervisor or Supervisor()
         self._timeline, self._threads, self._wait = timeline, threads, wait
         self._pumps: dict[str, Pump] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -195,7 +194,8 @@ class Pumps:
         pump = self._pumps.get(topic)
         if pump is None:
             self._pumps = {name: one for name, one in self._pumps.items() if not one.is_idle}
-            pump = self._pumps[topic] = Pump(self._timeline, topic, self._threads, wait=self._wait)
+            loop = self.supervisor.loop("pump", topic, back_off=SERVING)
+            pump = self._pumps[topic] = Pump(self._timeline, topic, self._threads, loop=loop, wait=self._wait)
         return pump
 
     def wake(self, topic: str) -> None:

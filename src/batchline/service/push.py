@@ -32,8 +32,9 @@ async def subscribe(call: SocketCall[SubscribeQuery]) -> None:
     form = call.form
     duration = given_span("duration", form.duration)
     consumer, prefetch = call.caller.check_consumer(form.consumer), check_prefetch(form.prefetch)
-    session = None if form.session is None else check_number("session", form.session, MOST_SESSIONS)
-    subscriber = Subscriber(call, consumer, prefetch, duration, session)
+    if form.session is not None:
+        check_number("session", form.session, MOST_SESSIONS)
+    subscriber = Subscriber(call, consumer, prefetch, duration, form.session)
     try:
         await subscriber.enter()
         offered = call.socket.scope.get("subprotocols", ())

@@ -1,14 +1,15 @@
 """The sockets at this process: seen as consumers, their tokens checked again, and one socket for each session."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from typing import Any, Final, Protocol
 
 from batchline.core.session import Standing
+from batchline.core.trouble import SERVING
 from batchline.errors import (
     BatchlineError,
     ConsumerReplaced,
@@ -21,6 +22,7 @@ from batchline.errors import (
 from batchline.runtime.clock import wait_for
 from batchline.runtime.consumer_session import ConsumerSession, replaced
 from batchline.runtime.services import Wait
+from batchline.runtime.supervisor import Supervisor
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tokens import Tokens
 from batchline.stores.timeline_rows import ConsumerRow
@@ -28,7 +30,6 @@ from batchline.wire.push import Close
 
 __all__ = ["Attending", "Roll"]
 
-LOG: Final = logging.getLogger("batchline.service")
 #: How often tokens are looked at; what was read of one is believed for as long.
 CALL_EVERY: Final = timedelta(seconds=5)
 #: Of so many calls, one is told to the store.
@@ -67,7 +68,17 @@ class Attending(Protocol):
 class Roll:
     """One for a process. It works while there are sockets."""
 
-    def __init__(self, timeline: Timeline, tokens: Tokens, in_thread: InThread, *, wait: Wait = wait_for) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        tokens: Tokens,
+        in_thread: InThread,
+        *,
+        supervisor: Supervisor | None = None,
+        wait: Wait = wait_for,
+    ) -> None:
+        self.supervisor = supervisor or Supervisor()
+        self._loop = self.supervisor.loop("sockets", back_off=SERVING, away_s=CALL_EVERY.total_seconds)
         self._timeline, self._tokens, self._in_thread, self._wait = timeline, tokens, in_thread, wait
         self._present: dict[tuple[str, str, int], Attending] = {}
         self._calling: asyncio.Task[None] | None = None
@@ -94,7 +105,7 @@ class Roll:
             self._forget(one)
             raise
         if self._calling is None:
-            self._calling = asyncio.ensure_future(self._call_all())
+            self._calling = self._loop.start(self._call_all)
 
     def _older(self, one: Attending) -> list[Attending]:
         same = (other for other in self._present.values() if (other.topic, other.consumer) == (one.topic, one.consumer))
@@ -115,19 +126,19 @@ class Roll:
         return True
 
     async def _call_all(self) -> None:
+        pause_s = CALL_EVERY.total_seconds()
         for number in count(1):
             self._empty.clear()
-            await self._wait(self._empty, CALL_EVERY.total_seconds())
+            await self._wait(self._empty, pause_s)
             if not self._present:
                 break
-            # A store that is away comes back: nobody loses a socket by that.
-            try:
-                await self.call(is_beat=number % BEATS == 0)
-            except (StoreError, Degraded):
-                pass
-            except Exception:
-                LOG.exception("calling the roll")
+            # A store that is away comes back: no socket is closed for that.
+            pause_s = await self._loop.turn(partial(self._call_once, number))
         self._calling = None
+
+    async def _call_once(self, number: int) -> float:
+        await self.call(is_beat=number % BEATS == 0)
+        return CALL_EVERY.total_seconds()
 
     async def call(self, *, is_beat: bool) -> None:
         """Look at everybody once."""

@@ -6,14 +6,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from batchline.core.expiry_rules import ExpiryRules
+from batchline.core.trouble import LoopName
 from batchline.runtime.beat import Beat
 from batchline.runtime.clock import now_us
 from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.runtime.glance import Glance
 from batchline.runtime.services import KEPT, Services
+from batchline.runtime.supervisor import Supervised, Supervisor
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tokens import Tokens
 from batchline.runtime.tracker import Tracker
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OPERATIONS", "SOCKETS", "Service"]
 
+T = TypeVar("T")
 #: What is the same in every process.
 OPERATIONS: Final = (
     *topics.OPERATIONS,
@@ -84,7 +87,7 @@ READY_FOR_S: Final = 1.0
 NUMBERS_FOR_S: Final = 5.0
 
 
-class Service:
+class Service(Supervised):
     """The tracker and the timeline of a store, for everybody who does not import the library. It holds no state that
     matters: any number of them run on one database, and can be killed at will."""
 
@@ -106,7 +109,10 @@ class Service:
         clock: Callable[[], int] = now_us,
     ) -> None:
         """`estimates` and `landing` are for the operations that need them; `observers` are told of every request."""
-        metrics, under_way = Metrics(), UnderWay(most_under_way, most_waiting)
+        self.supervisor = supervisor = Supervisor()
+        if landing is not None:
+            supervisor.adopt(landing.supervisor)
+        metrics, under_way = Metrics(supervisor), UnderWay(most_under_way, most_waiting)
         metrics.watch(under_way)
         self._seen, store, self._clock = store, TimedStore(store, metrics.store_called), clock
         timeline = Timeline(store, clock=clock)
@@ -121,13 +127,14 @@ class Service:
             timeline,
             self._threads,
             tokens,
-            Pumps(timeline, self._pump_threads),
+            Pumps(timeline, self._pump_threads, supervisor=supervisor),
             under_way,
-            Roll(timeline, tokens, in_thread),
+            Roll(timeline, tokens, in_thread, supervisor=supervisor),
             metrics,
-            Look(self._seen.check_schema, self._looking, keep_s=READY_FOR_S, wait_s=LOOK_S),
-            Look(self._numbers, self._looking, keep_s=NUMBERS_FOR_S, wait_s=LOOK_S),
+            self._look("schema_check", self._seen.check_schema, READY_FOR_S),
+            self._look("store_numbers", self._numbers, NUMBERS_FOR_S),
             Glance(store, clock),
+            supervisor,
             estimates,
             landing,
             _results_in(tables),
@@ -141,7 +148,10 @@ class Service:
         self.app = App(self.parts, self.operations, sockets, any_host=any_host, observers=told)
         #: Its name among the brokers.
         self.name = f"{socket.gethostname()}-{os.getpid()}"
-        self.background = Services(store, keep=KEPT, beat=Beat(timeline, self.name), clock=clock)
+        self.background = Services(store, keep=KEPT, beat=Beat(timeline, self.name), clock=clock, supervisor=supervisor)
+
+    def _look(self, name: LoopName, read: Callable[[], T], keep_s: float) -> Look[T]:
+        return Look(read, self._looking, self.supervisor.loop(name), keep_s=keep_s, wait_s=LOOK_S)
 
     def _numbers(self) -> StoreNumbers:
         return self._seen.read(lambda rows: store_numbers(rows, self._clock()))

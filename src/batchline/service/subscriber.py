@@ -19,7 +19,7 @@ from batchline.service.leases import checked_leases
 from batchline.service.operation import SocketCall
 from batchline.service.waiting import Wanted
 from batchline.stores.timeline_rows import ConsumerRow
-from batchline.wire.form import given_ms, given_span, ms_of_at
+from batchline.wire.form import given_after, given_ms, given_span, ms_of_at
 from batchline.wire.messages import leased_messages, outcomes_form
 from batchline.wire.problems import problem_of
 from batchline.wire.push import (
@@ -145,10 +145,9 @@ class Subscriber:
 
     async def stand(self, standing: Standing) -> None:
         """Act on what its session is among those of its name: retire, or take over what another has left."""
+        takes_over = not self._stop.is_set()
         try:
-            found = await self._parts.in_thread(
-                lambda: self.session.stand(standing, takes_over=not self._stop.is_set())
-            )
+            found = await self._parts.in_thread(lambda: self.session.stand(standing, takes_over=takes_over))
         except ConsumerReplaced as error:
             self.retire(error)
         else:
@@ -284,7 +283,8 @@ class Subscriber:
             duration = given_span("duration", frame.duration) or self._duration
             return lambda: timeline.extend(leases, duration)
         at = given_ms("the moment of a release", frame.at)
-        return lambda: timeline.release(leases, at, reason=frame.reason)
+        after = given_after("the moment of a release", frame.after_ms)
+        return lambda: timeline.release(leases, at, after=after, reason=frame.reason)
 
     def _leases(self, texts: list[str]) -> list[Lease]:
         leases = checked_leases(self._call.caller, self.topic, texts)

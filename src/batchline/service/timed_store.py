@@ -8,6 +8,7 @@ from batchline.core.ack import Asked
 from batchline.errors import StoreError
 from batchline.runtime.clock import elapsed_seconds
 from batchline.stores.rows import Rows
+from batchline.stores.settling import Call
 from batchline.stores.store import Store
 from batchline.stores.tracking import Finished
 
@@ -35,10 +36,10 @@ class TimedStore(Store):
         with self._timed("read"):
             return self._store.read(work)
 
-    def ack_group(self, asked: Asked, now_us: int, call_id: str) -> Finished:
+    def ack_group(self, asked: Asked, call: Call) -> Finished:
         """Acknowledge items of one group, by the store's own way."""
         with self._timed("ack"):
-            return self._store.ack_group(asked, now_us, call_id)
+            return self._store.ack_group(asked, call)
 
     def version(self) -> int:
         """The number of the newest migration."""

@@ -159,14 +159,21 @@ class MqttIngest:
 
     # --- in paho's thread ---------------------------------------------------------------------------------------------
 
+    def _noting(self, callback: Callable[..., None]) -> Callable[..., None]:
+        """Return a callback of paho's whose error `run` raises: it ends paho's thread, and nothing would come in."""
+
+        def noted(*arguments: Any) -> None:
+            try:
+                callback(*arguments)
+            except BaseException as error:
+                self._failure = error
+                raise
+
+        return noted
+
     def _received(self, _client: Client, _data: Any, message: MQTTMessage) -> None:
-        try:
-            with self._changed:
-                self._take_in(message, _topic_of(message), bytes(message.payload))
-        except BaseException as error:
-            # Paho's thread ends with it, and nobody would know.
-            self._failure = error
-            raise
+        with self._changed:
+            self._take_in(message, _topic_of(message), bytes(message.payload))
 
     def _take_in(self, message: MQTTMessage, topic: str, payload: bytes) -> None:
         self.counts.received += 1
@@ -234,8 +241,9 @@ class MqttIngest:
             except OSError as error:
                 raise InvalidInput(f"the certificates in {self._address.ca} cannot be read: {error}") from error
         client.reconnect_delay_set(1, round(LONGEST_BACKOFF_S))
-        client.on_message, client.on_connect, client.on_disconnect = self._received, self._connected, self._disconnected
-        client.on_subscribe, client.on_connect_fail = self._subscribed, self._unreachable
+        client.on_message, client.on_connect = self._noting(self._received), self._noting(self._connected)
+        client.on_disconnect, client.on_subscribe = self._noting(self._disconnected), self._noting(self._subscribed)
+        client.on_connect_fail = self._noting(self._unreachable)
         return client
 
     def _connect(self) -> None:

@@ -248,12 +248,16 @@ def release(
     *,
     lease: str = "lease",
     at: datetime | int | None = None,
+    after: timedelta | None = None,
     reason: object = "",
 ) -> Counter[str]:
-    """Give the messages whose leases are in a column back, at once or at a moment; runs, and counts as `done` does."""
+    """Give the messages whose leases are in a column back, due again at once, at a moment or after a span.
+
+    Runs, and counts as `done` does.
+    """
     from batchline.spark.leases import release_frame
 
-    return release_frame(df, store, lease, at, reason)
+    return release_frame(df, store, lease, at, after, reason)
 
 
 def register(spark: "SparkSession") -> None:

@@ -5,12 +5,13 @@ leases ──► shuffle by their row in the store ──► the store, from the
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
-from batchline.core.message import Lease, Outcome, check_at, read_lease
+from batchline.core.due_time import check_either
+from batchline.core.message import Lease, Outcome, read_lease
 from batchline.core.name import reason_text
 from batchline.errors import InvalidInput, MalformedLease
 from batchline.runtime.timeline import Timeline
@@ -34,17 +35,24 @@ def done_frame(df: "DataFrame", store: Store | str, lease: str) -> Counter[str]:
 
 
 def release_frame(
-    df: "DataFrame", store: Store | str, lease: str, at: datetime | int | None, reason: object
+    df: "DataFrame",
+    store: Store | str,
+    lease: str,
+    at: datetime | int | None,
+    after: timedelta | None,
+    reason: object,
 ) -> Counter[str]:
     """Give the messages of a column of leases back; runs a job."""
-    at_ms = None if at is None else check_at("the moment of a release", at)
-    return _run(df, "release", store, lease, Release(at_ms, reason_text(reason)))
+    check_either("the moment of a release", at, after, None)
+    return _run(df, "release", store, lease, Release(at, after, reason_text(reason)))
 
 
 class Release(NamedTuple):
-    """When messages that are given back are offered again, and why they were."""
+    """When messages that are given back are due again, and why they were given back."""
 
-    at_ms: int | None
+    at: datetime | int | None
+    #: In place of `at`: a span from now, by the clock of the executor that talks to the store.
+    after: timedelta | None
     reason: str
 
 
@@ -103,4 +111,4 @@ class LeaseTask(NamedTuple):
     def _act(self, timeline: Timeline, leases: list[Lease]) -> list[Outcome]:
         if self.release is None:
             return timeline.done(leases)
-        return timeline.release(leases, self.release.at_ms, reason=self.release.reason)
+        return timeline.release(leases, self.release.at, after=self.release.after, reason=self.release.reason)

@@ -28,6 +28,7 @@ COLUMNS: Final[dict[str, tuple[tuple[type[types.DataType], ...], str]]] = {
     "at": ((types.TimestampType,), "timestamps with a time zone"),
     "body": ((types.BinaryType, types.StringType), "bytes or strings"),
     "priority": ((types.IntegralType,), "whole numbers"),
+    "after": ((types.DayTimeIntervalType,), "day-time intervals"),
 }
 #: Messages that an error names.
 NAMED: Final = 3
@@ -126,12 +127,12 @@ def _messages(batch: "pa.RecordBatch", options: WriteOptions) -> Iterator[NewMes
         values: list[Any] = (column if kind is None else column.cast(kind)).to_pylist()
         return values
 
-    columns = values("id"), values("at", pa.int64()), values("body"), values("priority")
-    for id, at_us, body, priority in zip(*columns, strict=True):
+    columns = values("id"), values("at", pa.int64()), values("body"), values("priority"), values("after")
+    for id, at_us, body, priority, after in zip(*columns, strict=True):
         if id is None and not options.allow_made_ids:
             raise InvalidMessage("a row has no id: a task that is repeated would create its message twice")
         if body is None:
             raise InvalidMessage(f"the row with the id {id!r} has no body")
         # The first whole millisecond that is not before the moment: nothing is early.
         at_ms = None if at_us is None else max(-(-at_us // 1_000), 0)
-        yield NewMessage(body.encode() if isinstance(body, str) else body, at_ms, id, priority or 0)
+        yield NewMessage(body.encode() if isinstance(body, str) else body, at_ms, id, priority or 0, after)

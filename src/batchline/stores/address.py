@@ -1,5 +1,6 @@
 """The address of a store: `sqlite:///batchline.db`, `postgresql://user@host/name?connections=4`."""
 
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -7,7 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from batchline.errors import InvalidStore, did_you_mean
 
-__all__ = ["EXAMPLES", "Address", "read_address"]
+__all__ = ["EXAMPLES", "Address", "check_characters", "read_address"]
 
 EXAMPLES: Final = (
     "memory://, sqlite:///batchline.db, postgresql://user:password@host/name, mysql://user:password@host/name"
@@ -57,11 +58,22 @@ class Address:
         return f"{self.scheme}://{who}{where}/{self.path}"
 
 
+def check_characters(url: str) -> None:
+    """Refuse control characters: Python drops some of them, so that the address of another place would be read."""
+    for place, character in enumerate(url):
+        if unicodedata.category(character) == "Cc":
+            raise InvalidStore(
+                f"the address has the control character {character!r} at {place}, expected printable characters: "
+                f"remove it, or write it as %{ord(character):02X} where it belongs to a name"
+            )
+
+
 def read_address(url: object) -> Address:
     """Take an address apart; a text that is none is refused."""
     if not isinstance(url, str) or "://" not in url:
         shown = f"a text of {len(url)} characters" if isinstance(url, str) else repr(url)
         raise InvalidStore(f"expected the address of a store, such as {EXAMPLES}; got {shown}")
+    check_characters(url)
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -16,7 +16,7 @@ from batchline.core.item_group import full_mask
 from batchline.core.message import CheckedMessages, Outcome, OutcomeWord, made_place, moment_ms
 from batchline.core.rate import allowed
 from batchline.core.spot import CANCELLED, Spot
-from batchline.core.topic import Topic, span_ms
+from batchline.core.topic import Topic
 from batchline.errors import InvalidMessage
 from batchline.stores.connections import Busy
 from batchline.stores.line import LineChanges
@@ -99,7 +99,7 @@ def create_messages(
     """
     creating = _Creating(topic, creation, owner)
     moments = creation.messages.at_ms
-    latest_ms = creation.now_ms + span_ms(topic.max_ahead)
+    latest_ms = topic.latest_ms(creation.now_ms)
     wanted: Sequence[int] = range(len(moments))
     if moments and max(moments) > latest_ms:
         reason = f"topic {topic.name!r} takes messages up to {moment_ms(latest_ms).isoformat()}"

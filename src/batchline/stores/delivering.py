@@ -16,8 +16,9 @@ from batchline.stores.creating import Creation, create_messages
 from batchline.stores.lane_rows import LaneRow
 from batchline.stores.leasing import alive_places, done_leases, is_active
 from batchline.stores.rows import Rows
+from batchline.stores.settling import Call, told
 from batchline.stores.topics import known_topic
-from batchline.stores.tracking import finish_items, told
+from batchline.stores.tracking import finish_items
 
 __all__ = ["Delivery", "Settled", "dead_letter_id", "settle_deliveries"]
 
@@ -63,22 +64,19 @@ def settle_deliveries(
     topic: str,
     producer_group: str,
     deliveries: Sequence[Delivery],
-    now_us: int,
     numbers: Iterator[int],
-    call_id: str,
+    call: Call,
 ) -> Settled:
     """Note that parcels have arrived: their items done, their messages gone, their lanes that much further."""
-    known, now_ms = known_topic(rows, topic), now_us // 1_000
+    known, now_ms = known_topic(rows, topic), call.now_us // 1_000
     lanes = _hold_lanes(rows, known, deliveries)
     alive = alive_places(rows, [as_lease(one.lease) for one in deliveries])
     news = [_news(rows, one, lanes, alive, now_ms) for one in deliveries]
     first = [one for one, word in zip(deliveries, news, strict=True) if word == "first"]
     _move_lanes(rows, known, lanes, [one.parcel for one in first if one.rest is None])
-    endings = _finish(
-        rows, [one for one, word in zip(deliveries, news, strict=True) if word != "void"], now_us, call_id
-    )
+    endings = _finish(rows, [one for one, word in zip(deliveries, news, strict=True) if word != "void"], call)
     outcomes = done_leases(rows, [one.lease for one in deliveries], now_ms, numbers)
-    _write(rows, known, producer_group, first, now_us, numbers)
+    _write(rows, known, producer_group, first, call.now_us, numbers)
     return Settled(outcomes, endings)
 
 
@@ -119,7 +117,7 @@ def _move_lanes(rows: Rows, topic: Topic, lanes: Lanes, parcels: Sequence[Consig
         rows.write_lanes(topic.number, publication, [moved[key] for key in some])
 
 
-def _finish(rows: Rows, deliveries: Sequence[Delivery], now_us: int, call_id: str) -> list[Ending]:
+def _finish(rows: Rows, deliveries: Sequence[Delivery], call: Call) -> list[Ending]:
     """Acknowledge the items of whole parcels; what was refused has failed, for its reason."""
     by_reason: dict[str | None, list[str]] = {}
     for one in deliveries:
@@ -131,8 +129,8 @@ def _finish(rows: Rows, deliveries: Sequence[Delivery], now_us: int, call_id: st
     for reason, items in by_reason.items():
         asked: list[Asked] = sorted(collect_items(items).asked, key=attrgetter("slot"))
         if asked:
-            endings += finish_items(rows, asked, reason, now_us, call_id).endings
-    return list(dict.fromkeys([*endings, *told(rows, call_id)])) if by_reason else []
+            endings += finish_items(rows, asked, reason, call).endings
+    return list(dict.fromkeys([*endings, *told(rows, call.id)])) if by_reason else []
 
 
 def _write(

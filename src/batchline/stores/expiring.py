@@ -2,14 +2,16 @@
 
 A fanout without activity becomes a tombstone; what is known of its items goes piece by piece; at last it goes, too.
 Groups are never deleted while their fanout is held: acks take these locks the other way round.
+A look also carries on an end that a call could not bring to all ancestors, because its process died.
 """
 
 from dataclasses import dataclass, field
 
 from batchline.core.fanout import Ending, Fanout
 from batchline.stores.rows import Rows
+from batchline.stores.settling import Call, propagate, to_propagate, told
 from batchline.stores.tracker_rows import TrackerRows
-from batchline.stores.tracking import announce, held_fanout, one_fanout, told
+from batchline.stores.tracking import held_fanout, one_fanout
 
 __all__ = ["Looked", "clear_fanout", "expire_fanout", "look_at"]
 
@@ -23,69 +25,92 @@ class Looked:
 
     #: Its id, if it expired now.
     expired: str | None = None
-    #: Parents that this ended.
+    #: Ancestors that this ended.
     endings: list[Ending] = field(default_factory=list)
+    #: Numbers of fanouts whose parents have yet to be told of their ends.
+    to_propagate: list[int] = field(default_factory=list)
     #: Whether what is known of its items is still to be cleared.
     to_clear: bool = False
     #: Its id, if its tombstone went.
     removed: str | None = None
 
+    def tell_parent(self, rows: Rows, fanout: Fanout, call: Call) -> bool:
+        """Tell its parent of its end, if that has yet to be told. Return False if that is left for later."""
+        if fanout.ended_as is None or fanout.parent_slot is None:
+            return True
+        own, *above = propagate(rows, [fanout], call)
+        self.endings += above
+        self.to_propagate += to_propagate([own, *above])
+        return own.to_propagate is None
 
-def look_at(rows: Rows, number: int, now_us: int, call_id: str) -> Looked:
-    """Look at a fanout that is due: expire it, or see when to look again."""
+
+def look_at(rows: Rows, number: int, call: Call) -> Looked:
+    """Look at a fanout that is due: expire it, tell its parent of its end, or see when to look again."""
     fanout = rows.hold_fanout(number)
-    if fanout is None or fanout.due_us > now_us:
-        return Looked()  # somebody else was here
-    if fanout.told_to == call_id:
-        return _looked_before(rows, fanout, call_id)
+    if fanout is None or fanout.due_us > call.now_us:
+        return _looked_before(rows, call.id)  # by another instance, or by this call, whose answer was lost
+    if fanout.told_to == call.id:
+        return _looked_before(rows, call.id, fanout)
     if fanout.expired_us is not None:
-        return _look_at_tombstone(rows, fanout, now_us)
+        return _look_at_tombstone(rows, fanout, call)
     quiet_until_us = fanout.quiet_until_us(rows.shards_active_us(number))
     if rows.has_live_child(number):
         # What its children do is activity of its own.
-        quiet_until_us = fanout.quiet_until_us(now_us)
-    if quiet_until_us > now_us:
+        quiet_until_us = fanout.quiet_until_us(call.now_us)
+    if quiet_until_us <= call.now_us:
+        return _expire(rows, fanout, call)
+    looked = Looked()
+    if looked.tell_parent(rows, fanout, call):
         fanout.due_us = quiet_until_us
         rows.write_fanout(fanout)
-        return Looked()
-    return _expire(rows, fanout, now_us, call_id)
-
-
-def expire_fanout(rows: Rows, fanout: str, now_us: int, call_id: str) -> Looked:
-    """Expire a fanout now, whatever its activity."""
-    held = held_fanout(rows, one_fanout(rows, fanout).number)
-    if held.told_to == call_id:
-        return _looked_before(rows, held, call_id)
-    if held.expired_us is not None:
-        return Looked()
-    return _expire(rows, held, now_us, call_id)
-
-
-def _looked_before(rows: TrackerRows, fanout: Fanout, call_id: str) -> Looked:
-    """What an earlier attempt of the same call did, whose answer was lost."""
-    parents = [ending for ending in told(rows, call_id) if ending.fanout != fanout.id]
-    return Looked(expired=fanout.id, endings=parents, to_clear=True)
-
-
-def _expire(rows: Rows, fanout: Fanout, now_us: int, call_id: str) -> Looked:
-    looked = Looked(expired=fanout.id, to_clear=True)
-    had_not_ended = fanout.expire(now_us, call_id)
-    rows.write_fanout(fanout)
-    if had_not_ended:
-        looked.endings = announce(rows, fanout, Ending(fanout.id, "expired"), now_us, call_id)
     return looked
 
 
-def _look_at_tombstone(rows: TrackerRows, fanout: Fanout, now_us: int) -> Looked:
+def expire_fanout(rows: Rows, fanout: str, call: Call) -> Looked:
+    """Expire a fanout now, whatever its activity."""
+    held = held_fanout(rows, one_fanout(rows, fanout).number)
+    if held.told_to == call.id:
+        return _looked_before(rows, call.id, held)
+    if held.expired_us is not None:
+        return Looked()
+    return _expire(rows, held, call)
+
+
+def _looked_before(rows: TrackerRows, call_id: str, expired: Fanout | None = None) -> Looked:
+    """Return what an earlier attempt of the same call did, whose answer was lost."""
+    endings = told(rows, call_id)
+    own = None if expired is None else expired.id
+    above = [ending for ending in endings if ending.fanout != own]
+    return Looked(own, above, to_propagate(endings), to_clear=expired is not None)
+
+
+def _expire(rows: Rows, fanout: Fanout, call: Call) -> Looked:
+    looked = Looked(expired=fanout.id, to_clear=True)
+    fanout.expire(call.now_us, call.id)
+    rows.write_fanout(fanout)
+    looked.tell_parent(rows, fanout, call)
+    return looked
+
+
+def _look_at_tombstone(rows: Rows, fanout: Fanout, call: Call) -> Looked:
+    looked = Looked()
+    parent_knows = looked.tell_parent(rows, fanout, call)
     if rows.has_adds(fanout.number):
-        return Looked(to_clear=True)
+        looked.to_clear = True
+    elif parent_knows:
+        _remove_tombstone(rows, fanout, call.now_us, looked)
+    return looked
+
+
+def _remove_tombstone(rows: TrackerRows, fanout: Fanout, now_us: int, looked: Looked) -> None:
+    """Remove a tombstone whose time is over, or look again when it is."""
     gone_us = (fanout.expired_us or 0) + fanout.tombstone_for_us
     if gone_us <= now_us:
         rows.delete_fanout(fanout.number)
-        return Looked(removed=fanout.id)
-    fanout.due_us = gone_us
-    rows.write_fanout(fanout)
-    return Looked()
+        looked.removed = fanout.id
+    else:
+        fanout.due_us = gone_us
+        rows.write_fanout(fanout)
 
 
 def clear_fanout(rows: TrackerRows, number: int) -> bool:

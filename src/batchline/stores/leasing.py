@@ -20,7 +20,7 @@ from batchline.core.message import (
     moment_ms,
 )
 from batchline.core.spot import Spot, Together, mask_of
-from batchline.core.topic import Topic, span_ms
+from batchline.core.topic import Topic
 from batchline.stores.burying import bury, dead_letter_of
 from batchline.stores.line import LineChanges
 from batchline.stores.owning import find_places, spot_with
@@ -307,7 +307,7 @@ def release_leases(
 ) -> list[Outcome]:
     """Give messages back, to be offered again at a moment not in the past. Releasing again succeeds."""
     topics = {name: rows.topic(name) for name in dict.fromkeys(lease.topic for lease in leases)}
-    latest_ms = {name: now_ms + span_ms(topic.max_ahead) for name, topic in topics.items() if topic}
+    latest_ms = {name: topic.latest_ms(now_ms) for name, topic in topics.items() if topic}
     far = {name: moment_ms(latest).isoformat() for name, latest in latest_ms.items() if at_ms > latest}
     near = [lease for lease in leases if lease.topic not in far]
     held = _Held(rows, near, now_ms)

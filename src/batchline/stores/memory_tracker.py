@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from batchline.core.fanout import Fanout, FanoutStatus, NewFanout, State, status_of
-from batchline.core.item_group import add_of, full_mask, groups_of, slot_of, upto_of
+from batchline.core.item_group import SHARDS, add_of, full_mask, groups_of, slot_of, upto_of
 from batchline.stores.memory_tables import MemoryTables, Table
 from batchline.stores.tracker_rows import Add, Failure, Listing, Shard
 
@@ -76,6 +76,11 @@ class MemoryTrackerRows:
     def told(self, call_id: str) -> list[Fanout]:
         """The fanouts whose end this call was told."""
         return [replace(one) for one in self._tables.fanouts.values() if one.told_to == call_id]
+
+    def unpropagated(self, call_id: str) -> list[int]:
+        """Return the numbers of fanouts whose end this call was told, and their parents have yet to be."""
+        ended = (one for one in self.told(call_id) if one.ended_as is not None)
+        return [one.number for one in ended if one.parent_slot in self._tables.groups]
 
     # --- adds and groups ---
 
@@ -153,7 +158,8 @@ class MemoryTrackerRows:
         return max((one.active_us for one in self._shards(fanout)), default=None)
 
     def _shards(self, fanout: int) -> list[Shard]:
-        return [one for one in self._tables.shards.values() if one.fanout == fanout]
+        shards = self._tables.shards
+        return [shards[fanout, shard] for shard in range(SHARDS) if (fanout, shard) in shards]
 
     # --- what is known ---
 
@@ -207,10 +213,16 @@ class MemoryTrackerRows:
 
     # --- expiry ---
 
-    def due_fanouts(self, now_us: int, limit: int) -> list[int]:
-        """The numbers of fanouts that expiry is to look at, longest due first."""
-        due = sorted((one.due_us, number) for number, one in self._tables.fanouts.items() if one.due_us <= now_us)
-        return [number for _, number in due[:limit]]
+    def due_fanouts(self, now_us: int, limit: int) -> list[tuple[int, str]]:
+        """Return numbers and ids of fanouts that expiry is to look at, longest due first."""
+        found: Iterator[Fanout] = iter(self._tables.fanouts.values())
+        due = sorted((one.due_us, one.number, one.id) for one in found if one.due_us <= now_us)
+        return [(number, id) for _, number, id in due[:limit]]
+
+    def postpone_fanout(self, number: int, due_us: int) -> None:
+        """Let expiry look at a fanout at another moment."""
+        if number in self._tables.fanouts:
+            self._tables.fanouts[number] = replace(self._tables.fanouts[number], due_us=due_us)
 
     def has_live_child(self, fanout: int) -> bool:
         """Whether a child of it is neither ended nor expired."""

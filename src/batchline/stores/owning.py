@@ -16,7 +16,7 @@ from batchline.core.message import (
     state_of,
 )
 from batchline.core.spot import CANCELLED, Spot
-from batchline.core.topic import Topic, span_ms
+from batchline.core.topic import Topic
 from batchline.errors import ForeignMessage, UnknownMessage
 from batchline.stores.line import LineChanges
 from batchline.stores.timeline_rows import Place, TimelineRows, TriedSpot
@@ -47,7 +47,7 @@ def move_messages(
     rows: TimelineRows, topic: Topic, owner: str, moments: Mapping[str, int], now_ms: int, numbers: Iterator[int]
 ) -> list[Outcome]:
     """Let an owner's messages stand at other moments; not while somebody holds a lease on them."""
-    latest_ms = now_ms + span_ms(topic.max_ahead)
+    latest_ms = topic.latest_ms(now_ms)
     too_far = {id for id, at_ms in moments.items() if at_ms > latest_ms}
     line = LineChanges(numbers)
     outcomes: dict[str, Outcome] = {}

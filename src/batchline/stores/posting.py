@@ -12,7 +12,7 @@ from batchline.stores.creating import Creation, create_messages
 from batchline.stores.lane_rows import LaneRow
 from batchline.stores.rows import Rows
 from batchline.stores.topics import live_topic
-from batchline.stores.tracking import add_items, one_fanout
+from batchline.stores.tracking import add_items, one_fanout, touch_fanout
 
 __all__ = ["Posting", "post_parcels"]
 
@@ -64,6 +64,7 @@ def post_parcels(rows: Rows, posting: Posting, numbers: Iterator[int]) -> bool:
     rows.insert_lanes(topic.number, posting.publication, [posting.lane])
     (lane,) = rows.hold_lanes(topic.number, posting.publication, [posting.lane])
     if not _follow_on(rows, posting, lane):
+        touch_fanout(rows, one_fanout(rows, posting.fanout).number, posting.now_us)
         return False
     added = add_items(rows, posting.fanout, len(posting.parcels), posting.add_id, posting.now_us)
     groups = item_groups(posting.fanout, added.number, added.salt, added.count)

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from itertools import count
 
+from batchline.core.due_time import resolve_after
 from batchline.core.fanout import Fanout
 from batchline.core.message import CheckedMessages
 from batchline.core.on_complete import OnComplete, read_on_complete
-from batchline.core.topic import span_ms
 from batchline.stores.creating import Creation, NumbersTaken, create_messages
 from batchline.stores.fresh_numbers import fresh_number
 from batchline.stores.rows import Rows
@@ -18,8 +18,8 @@ NUMBERS = 4
 
 
 def publish_complete(rows: Rows, fanout: Fanout, now_us: int) -> None:
-    """Publish the message of a fanout, if it has one. A topic that was deleted meanwhile takes none."""
-    if fanout.on_complete is None:
+    """Publish the message of a fanout that is complete, if it has one. A topic that was deleted takes none."""
+    if fanout.on_complete is None or fanout.ended_as != "complete":
         return
     message = read_on_complete(fanout.on_complete)
     outcome = _publish(rows, message, message.id or fanout.id, now_us)
@@ -34,7 +34,8 @@ def _publish(rows: Rows, message: OnComplete, id: str, now_us: int) -> str:
         return "unknown"
     # Neither a limit for producers nor how far ahead they may look keeps it away.
     topic = replace(topic, rate_limit=None, max_ahead=max(topic.max_ahead, message.after))
-    checked = CheckedMessages([id], [now_us // 1_000 + span_ms(message.after)], [message.body], [0])
+    due_ms = resolve_after("the moment of a message", None, message.after, now_us)
+    checked = CheckedMessages([id], [due_ms], [message.body], [0])
     owner = rows.producer_group(message.producer_group)
     while True:
         creation = Creation(message.topic, message.producer_group, checked, now_us)

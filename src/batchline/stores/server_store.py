@@ -9,6 +9,7 @@ from batchline.core.ack import Asked
 from batchline.stores.address import Address
 from batchline.stores.connections import Driver, pool
 from batchline.stores.rows import Rows
+from batchline.stores.settling import Call
 from batchline.stores.sql_rows import SqlRows
 from batchline.stores.sql_session import SqlSession
 from batchline.stores.sql_tracker import ack_parameters, acked
@@ -51,14 +52,14 @@ class ServerStore(Store):
         """Do the work, each query on what is there at its moment."""
         return self.connections.transact(lambda connection: work(SqlRows(self.session(connection))))
 
-    def ack_group(self, asked: Asked, now_us: int, call_id: str) -> Finished:
+    def ack_group(self, asked: Asked, call: Call) -> Finished:
         """Acknowledge items of one group in one round trip, if all of them were pending and there is no parent."""
-        values = ack_parameters(asked, now_us, call_id)
+        values = ack_parameters(asked, call)
         found = self.connections.transact(lambda connection: self.session(connection).call("ack_group", **values))
         if found is None or found[0] is None:
-            return super().ack_group(asked, now_us, call_id)
+            return super().ack_group(asked, call)
         _, ended, told_to = found
-        return acked(asked, ended, told_to, call_id)
+        return acked(asked, ended, told_to, call.id)
 
     def close(self) -> None:
         """Close the connections."""

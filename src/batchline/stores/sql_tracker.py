@@ -7,6 +7,7 @@ from typing import Any, Final
 from batchline.core.ack import Asked
 from batchline.core.fanout import Ending, Fanout, FanoutStatus, NewFanout, State, status_of
 from batchline.core.item_group import ALL_BITS, GROUP_SIZE, full_mask, groups_of, shard_of, slot_of, upto_of
+from batchline.stores.settling import Call
 from batchline.stores.sql_session import SqlSession
 from batchline.stores.tracker_rows import Add, Failure, Listing, Shard
 from batchline.stores.tracking import Finished
@@ -61,6 +62,10 @@ class SqlTrackerRows:
     def told(self, call_id: str) -> list[Fanout]:
         """The fanouts whose end this call was told."""
         return [_fanout(record) for record in self._session.records("told", call_id=call_id)]
+
+    def unpropagated(self, call_id: str) -> list[int]:
+        """Return the numbers of fanouts whose end this call was told, and their parents have yet to be."""
+        return [number for (number,) in self._session.rows("unpropagated", call_id=call_id)]
 
     # --- adds and groups ---
 
@@ -191,9 +196,13 @@ class SqlTrackerRows:
 
     # --- expiry ---
 
-    def due_fanouts(self, now_us: int, limit: int) -> list[int]:
-        """The numbers of fanouts that expiry is to look at, longest due first."""
-        return [number for (number,) in self._session.rows("due_fanouts", now_us=now_us, limit=limit)]
+    def due_fanouts(self, now_us: int, limit: int) -> list[tuple[int, str]]:
+        """Return numbers and ids of fanouts that expiry is to look at, longest due first."""
+        return [(number, id) for number, id in self._session.rows("due_fanouts", now_us=now_us, limit=limit)]
+
+    def postpone_fanout(self, number: int, due_us: int) -> None:
+        """Let expiry look at a fanout at another moment."""
+        self._session.run("postpone_fanout", number=number, due_us=due_us)
 
     def has_live_child(self, fanout: int) -> bool:
         """Whether a child of it is neither ended nor expired."""
@@ -216,7 +225,7 @@ class SqlTrackerRows:
         return not self.has_adds(fanout)
 
 
-def ack_parameters(asked: Asked, now_us: int, call_id: str) -> dict[str, Any]:
+def ack_parameters(asked: Asked, call: Call) -> dict[str, Any]:
     """What the query `ack_group` takes."""
     return {
         "slot": asked.slot,
@@ -225,8 +234,8 @@ def ack_parameters(asked: Asked, now_us: int, call_id: str) -> dict[str, Any]:
         "fanout": asked.fanout,
         "shard": shard_of(asked.slot),
         "count": asked.mask.bit_count(),
-        "now_us": now_us,
-        "call_id": call_id,
+        "now_us": call.now_us,
+        "call_id": call.id,
     }
 
 

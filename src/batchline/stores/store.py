@@ -8,6 +8,7 @@ from batchline.core.ack import Asked
 from batchline.errors import SchemaMismatch
 from batchline.stores.migrations import missing_migrations
 from batchline.stores.rows import Rows
+from batchline.stores.settling import Call
 from batchline.stores.tracking import Finished, finish_items
 
 __all__ = ["Store"]
@@ -65,9 +66,9 @@ class Store(ABC):
                 "run batchline migrate --store"
             )
 
-    def ack_group(self, asked: Asked, now_us: int, call_id: str) -> Finished:
+    def ack_group(self, asked: Asked, call: Call) -> Finished:
         """Acknowledge items of one group: what every single ack is, so a store may know a shorter way."""
-        return self.transact(lambda rows: finish_items(rows, [asked], None, now_us, call_id))
+        return self.transact(lambda rows: finish_items(rows, [asked], None, call))
 
     def __enter__(self) -> "Store":
         return self

@@ -7,7 +7,7 @@
 
 `hold_…` reads rows and locks them until the transaction ends. Everybody takes locks in one order, so that nobody waits
 in a circle: groups, then shards, then fanouts; among each other by slot, by fanout and shard, by number. Only a child
-that ends goes on to its parent's groups with its own fanout held.
+that ends goes on to its parent's groups with its own fanout held, and so on for at most 64 levels.
 """
 
 from collections.abc import Sequence
@@ -127,6 +127,9 @@ class TrackerRows(Protocol):
     def told(self, call_id: str) -> list[Fanout]:
         """The fanouts whose end this call was told."""
 
+    def unpropagated(self, call_id: str) -> list[int]:
+        """Return the numbers of fanouts whose end this call was told, and their parents have yet to be."""
+
     def status(self, fanout: str) -> FanoutStatus | None:
         """What is known of a fanout, as of one moment."""
 
@@ -142,8 +145,11 @@ class TrackerRows(Protocol):
     def failures(self, fanout: int, from_slot: int, limit: int) -> list[Failure]:
         """What failed, in order of slots, from a slot on."""
 
-    def due_fanouts(self, now_us: int, limit: int) -> list[int]:
-        """The numbers of fanouts that expiry is to look at, longest due first."""
+    def due_fanouts(self, now_us: int, limit: int) -> list[tuple[int, str]]:
+        """Return numbers and ids of fanouts that expiry is to look at, longest due first."""
+
+    def postpone_fanout(self, number: int, due_us: int) -> None:
+        """Let expiry look at a fanout at another moment. Touch nothing else of it: it may be unreadable."""
 
     def shards_active_us(self, fanout: int) -> int | None:
         """The last activity of any of its shards."""

@@ -5,16 +5,7 @@ from dataclasses import dataclass, field
 
 from batchline.core.ack import Asked, ItemError
 from batchline.core.fanout import Ending, Fanout, FanoutStatus, NewFanout
-from batchline.core.item_group import (
-    add_of,
-    count_per_shard,
-    full_mask,
-    indexes_of,
-    place_of,
-    shard_of,
-    slot_of,
-    upto_of,
-)
+from batchline.core.item_group import add_of, count_per_shard, full_mask, indexes_of, place_of, slot_of, upto_of
 from batchline.core.on_complete import read_on_complete
 from batchline.errors import (
     BatchlineError,
@@ -30,25 +21,21 @@ from batchline.errors import (
 )
 from batchline.stores.publishing import publish_complete
 from batchline.stores.rows import Rows
+from batchline.stores.settling import Call, propagate, told, write_items
 from batchline.stores.topics import live_topic
-from batchline.stores.tracker_rows import Add, Failure, Shard, TrackerRows
+from batchline.stores.tracker_rows import Add, TrackerRows
 
 __all__ = [
     "Added",
     "Finished",
     "add_items",
-    "announce",
     "finish_items",
     "held_fanout",
     "one_fanout",
     "open_fanout",
     "seal_fanout",
-    "settle",
-    "told",
+    "touch_fanout",
 ]
-
-#: The item that stands for a child is the only one of its group.
-CHILD_MASK = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +73,19 @@ def held_fanout(rows: TrackerRows, number: int) -> Fanout:
     return found
 
 
+def touch_fanout(rows: TrackerRows, number: int | None, now_us: int) -> None:
+    """Note that a caller repeated a call on a fanout; nothing if it has expired or was removed."""
+    fanout = None if number is None else rows.hold_fanout(number)
+    if fanout is not None and fanout.expired_us is None:
+        fanout.touch(now_us)
+        rows.write_fanout(fanout)
+
+
 # --- open -------------------------------------------------------------------------------------------------------------
 
 
 def open_fanout(rows: Rows, new: NewFanout, now_us: int) -> FanoutStatus:
-    """Open a fanout, and give its parent an item that stands for it. Opening it again in the same way is a success."""
+    """Open a fanout, and give its parent an item for it. Opening it again in the same way is activity of both."""
     if new.id not in rows.fanouts_by_id([new.id]):
         if new.on_complete is not None:
             live_topic(rows, read_on_complete(new.on_complete).topic)
@@ -98,7 +93,13 @@ def open_fanout(rows: Rows, new: NewFanout, now_us: int) -> FanoutStatus:
         number = rows.insert_fanout(new, None if parent is None else parent.number, now_us)
         if number is not None and parent is not None:
             _join_parent(rows, parent, number, now_us)
-    return _opened_as(rows, new)
+        if number is not None:
+            return _opened_as(rows, new)[1]
+    fanout, _ = _opened_as(rows, new)
+    # The child before its parent: as an end goes up.
+    for number in (fanout.number, fanout.parent):
+        touch_fanout(rows, number, now_us)
+    return _opened_as(rows, new)[1]
 
 
 def _join_parent(rows: TrackerRows, parent: Fanout, number: int, now_us: int) -> None:
@@ -109,8 +110,8 @@ def _join_parent(rows: TrackerRows, parent: Fanout, number: int, now_us: int) ->
     rows.write_fanout(child)
 
 
-def _opened_as(rows: Rows, new: NewFanout) -> FanoutStatus:
-    """The fanout that is there, if it was opened in the same way."""
+def _opened_as(rows: Rows, new: NewFanout) -> tuple[Fanout, FanoutStatus]:
+    """Return the fanout of this id, if it was opened in the same way."""
     fanout, status = rows.fanouts_by_id([new.id]).get(new.id), rows.status(new.id)
     if fanout is None or status is None:
         raise StoreError(f"fanout {new.id!r} was opened and is not there")
@@ -124,14 +125,14 @@ def _opened_as(rows: Rows, new: NewFanout) -> FanoutStatus:
         raise FanoutExists(f"fanout {new.id!r} is there with other expiry rules")
     if fanout.on_complete != new.on_complete:
         raise FanoutExists(f"fanout {new.id!r} is there with another message for when it is complete, or with none")
-    return status
+    return fanout, status
 
 
 # --- add --------------------------------------------------------------------------------------------------------------
 
 
 def add_items(rows: TrackerRows, fanout: str, count: int, add_id: str, now_us: int) -> Added:
-    """Add items to a fanout that is not sealed. An `add_id` that was used before adds nothing and answers the same."""
+    """Add items to a fanout that is not sealed. A repeated `add_id` adds nothing, is activity, and answers the same."""
     found = one_fanout(rows, fanout)
     found.check_alive()
     return _add(rows, found, count, add_id, None, now_us)
@@ -151,6 +152,7 @@ def _add(rows: TrackerRows, fanout: Fanout, count: int, add_id: str, child: int 
         raise StoreError(f"the add {add_id!r} of fanout {fanout.id!r} is and is not there")
     if before.count != count:
         raise InvalidCount(f"the add {add_id!r} of fanout {fanout.id!r} had {before.count:,} items, got {count:,}")
+    touch_fanout(rows, fanout.number, now_us)
     return Added(before.number, fanout.salt, count)
 
 
@@ -165,27 +167,30 @@ def _take(rows: TrackerRows, fanout: Fanout, number: int, count: int, now_us: in
 # --- seal -------------------------------------------------------------------------------------------------------------
 
 
-def seal_fanout(rows: Rows, fanout: str, now_us: int, call_id: str) -> list[Ending]:
-    """Seal a fanout, and tell of whatever that ended: it, and its parents. A repeated call is told the same."""
+def seal_fanout(rows: Rows, fanout: str, call: Call) -> list[Ending]:
+    """Seal a fanout. Return what that ended: it, and its ancestors. A repeated call gets the same, and is activity."""
     held = held_fanout(rows, one_fanout(rows, fanout).number)
     if held.sealed_us is not None:
         held.check_alive()
-        return told(rows, call_id)
-    ending = held.seal(now_us, call_id)
+        held.touch(call.now_us)
+        rows.write_fanout(held)
+        return told(rows, call.id)
+    ending = held.seal(call.now_us, call.id)
     rows.write_fanout(held)
-    return [] if ending is None else [ending, *announce(rows, held, ending, now_us, call_id)]
-
-
-def told(rows: TrackerRows, call_id: str) -> list[Ending]:
-    """What an earlier attempt of the same call was told, if there was one."""
-    return [Ending(fanout.id, fanout.state) for fanout in rows.told(call_id)]
+    if ending is None:
+        return []
+    publish_complete(rows, held, call.now_us)
+    return propagate(rows, [held], call)
 
 
 # --- ack and fail -----------------------------------------------------------------------------------------------------
 
 
-def finish_items(rows: Rows, asked: Sequence[Asked], reason: str | None, now_us: int, call_id: str) -> Finished:
-    """Acknowledge items, or fail them for a reason. What cannot be is an error of its own; the rest counts."""
+def finish_items(rows: Rows, asked: Sequence[Asked], reason: str | None, call: Call) -> Finished:
+    """Acknowledge items, or fail them for a reason. What cannot be is an error of its own; the rest counts.
+
+    A repeated item changes nothing, and is activity of its fanout.
+    """
     bits = rows.hold_groups(sorted({one.slot for one in asked}))
     # Read after the locks were taken: a group without a row is done, unless its fanout has expired by now.
     adds = rows.adds_by_number(sorted({add_of(one.slot) for one in asked}))
@@ -194,10 +199,9 @@ def finish_items(rows: Rows, asked: Sequence[Asked], reason: str | None, now_us:
     if refused := [one for one, upto in groups if not upto]:
         finished.errors += _explain(rows, refused, adds)
     changes = _clear_bits((group for group in groups if group[1]), bits, finished)
-    if not changes:
-        finished.endings = told(rows, call_id)
-        return finished
-    finished.endings = _write(rows, changes, bits, adds, reason, now_us, call_id)
+    reasons = {} if reason is None else dict.fromkeys(changes, reason)
+    ended = write_items(rows, changes, bits, adds, reasons, call) if changes else []
+    finished.endings = propagate(rows, ended, call) if any(changes.values()) else told(rows, call.id)
     return finished
 
 
@@ -215,7 +219,7 @@ def _upto(one: Asked, add: Add | None) -> int:
 
 
 def _clear_bits(asked: Iterable[tuple[Asked, int]], bits: dict[int, int], finished: Finished) -> dict[int, int]:
-    """Clear what is asked for, of groups of so many items, in `bits`; and tell which were set."""
+    """Clear in `bits` what is asked for. Return the bits of each slot that were set: none for a repetition."""
     changes: dict[int, int] = {}
     for one, upto in asked:
         mask = one.mask & full_mask(upto)
@@ -224,94 +228,16 @@ def _clear_bits(asked: Iterable[tuple[Asked, int]], bits: dict[int, int], finish
         hit = bits.get(one.slot, 0) & mask
         finished.changed += hit.bit_count()
         finished.repeated += (mask ^ hit).bit_count()
+        if mask:
+            changes[one.slot] = changes.get(one.slot, 0) | hit
         if hit:
             bits[one.slot] ^= hit
-            changes[one.slot] = changes.get(one.slot, 0) | hit
     return changes
 
 
 def _beyond(one: Asked, beyond: int, upto: int) -> list[ItemError]:
     past = ", ".join(map(str, indexes_of(beyond)))
     return one.refused(beyond, UnknownItem(f"group {one.group} has {upto} items, got the index {past}"))
-
-
-def _write(
-    rows: Rows,
-    changes: dict[int, int],
-    bits: dict[int, int],
-    adds: dict[int, Add],
-    reason: str | None,
-    now_us: int,
-    call_id: str,
-) -> list[Ending]:
-    """Write groups, shards and fanouts, in the order of locks, and tell which fanouts that ended."""
-    rows.write_groups([(slot, bits[slot]) for slot in changes if bits[slot]])
-    rows.delete_groups([slot for slot in changes if not bits[slot]])
-    failures: dict[int, int] = {}
-    if reason is not None:
-        rows.insert_failures([Failure(slot, hit, reason, now_us) for slot, hit in changes.items()])
-        for slot, hit in changes.items():
-            number = adds[add_of(slot)].fanout
-            failures[number] = failures.get(number, 0) + hit.bit_count()
-    closed = _count_down(rows, changes, adds, now_us)
-    counts = {number: (closed.get(number, 0), failures.get(number, 0)) for number in closed.keys() | failures.keys()}
-    return settle(rows, counts, now_us, call_id)
-
-
-def _count_down(rows: TrackerRows, changes: dict[int, int], adds: dict[int, Add], now_us: int) -> dict[int, int]:
-    """Let the shards count down, and tell how many of each fanout now count nothing."""
-    done: dict[tuple[int, int], int] = {}
-    for slot, hit in changes.items():
-        shard = (adds[add_of(slot)].fanout, shard_of(slot))
-        done[shard] = done.get(shard, 0) + hit.bit_count()
-    held = rows.hold_shards(sorted(done))
-    left = [
-        Shard(one.fanout, one.shard, one.pending - done[one.fanout, one.shard], max(one.active_us, now_us))
-        for one in held
-    ]
-    rows.write_shards(left)
-    closed: dict[int, int] = {}
-    for one in left:
-        if not one.pending:
-            closed[one.fanout] = closed.get(one.fanout, 0) + 1
-    return closed
-
-
-def settle(rows: Rows, counts: dict[int, tuple[int, int]], now_us: int, call_id: str) -> list[Ending]:
-    """Let fanouts know how many of their shards have become empty, and items failed; tell what that ended."""
-    ended: list[tuple[Fanout, Ending]] = []
-    for number, (closed_shards, failures) in sorted(counts.items()):
-        fanout = rows.hold_fanout(number)
-        if fanout is None:
-            continue  # its tombstone went a moment ago
-        ending = fanout.settle(closed_shards, failures, now_us, call_id)
-        rows.write_fanout(fanout)
-        if ending is not None:
-            ended.append((fanout, ending))
-    endings = [ending for _, ending in ended]
-    # Only now the parents: all locks of the call's own are held, so two calls seldom wait for each other in a circle.
-    for fanout, ending in ended:
-        endings += announce(rows, fanout, ending, now_us, call_id)
-    return endings
-
-
-def announce(rows: Rows, child: Fanout, ending: Ending, now_us: int, call_id: str) -> list[Ending]:
-    """Let be known that a fanout has ended, and tell what that ended in turn.
-
-    Its message is published if it is complete. The item that stands for it in its parent is acknowledged if it is
-    complete, else it fails.
-    """
-    if ending.state == "complete":
-        publish_complete(rows, child, now_us)
-    if child.parent_slot is None:
-        return []
-    bits = rows.hold_groups([child.parent_slot])
-    adds = rows.adds_by_number([add_of(child.parent_slot)])
-    if not bits or not adds:
-        return []  # the parent has expired
-    reason = None if ending.state == "complete" else f"child {child.id!r} {ending.state}"
-    cleared = {child.parent_slot: bits[child.parent_slot] & ~CHILD_MASK}
-    return _write(rows, {child.parent_slot: CHILD_MASK}, cleared, adds, reason, now_us, call_id)
 
 
 # --- why an item did not count ----------------------------------------------------------------------------------------

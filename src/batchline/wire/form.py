@@ -8,20 +8,22 @@ from typing import Annotated, Final, Protocol
 import msgspec
 from msgspec import Meta
 
-from batchline.core.message import LATEST_MS, check_at, ms_of
+from batchline.core.due_time import LATEST_MS, LONGEST_AFTER_MS, check_at, ms_of
 from batchline.core.moment import span_of, span_text
 from batchline.core.name import LONGEST_NAME
-from batchline.errors import InvalidMessage, InvalidRules
+from batchline.errors import InvalidMessage, InvalidRules, shown
 
 __all__ = [
     "GROUP_HEADER",
     "MOST_AT_ONCE",
+    "AfterMs",
     "AnswerForm",
     "At",
     "Form",
     "Name",
     "Span",
     "body_of",
+    "given_after",
     "given_ms",
     "given_span",
     "moment_text",
@@ -44,6 +46,8 @@ At = (
     Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
     | Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": LATEST_MS})]
 )
+#: A span from now by the service's clock, in milliseconds.
+AfterMs = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": LONGEST_AFTER_MS})]
 #: A span such as 500ms, 30s or 2h.
 Span = Annotated[str, Meta(extra_json_schema={"pattern": r"^\d+(\.\d+)?(us|ms|s|m|h|d)$", "examples": ["30s"]})]
 #: A name that every store can keep.
@@ -102,6 +106,18 @@ def ms_of_at(what: str, at: At) -> int:
 def given_ms(what: str, at: At | None) -> int | None:
     """The same, if a moment is given."""
     return None if at is None else ms_of_at(what, at)
+
+
+def given_after(what: str, after_ms: AfterMs | None) -> timedelta | None:
+    """Return the span of a number of milliseconds, if one is given."""
+    if after_ms is None:
+        return None
+    if not 0 <= after_ms <= LONGEST_AFTER_MS:
+        raise InvalidMessage(
+            f"{what}: after_ms must be from 0 to {LONGEST_AFTER_MS} milliseconds, got {shown(after_ms)}: "
+            "give a past moment as at"
+        )
+    return timedelta(milliseconds=after_ms)
 
 
 def moment_text(moment: datetime) -> str:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from batchline.wire.form import AnswerForm
 
-__all__ = ["Live", "Ready"]
+__all__ = ["DegradedLoop", "Live", "Ready"]
 
 
 class Live(AnswerForm):
@@ -14,10 +14,21 @@ class Live(AnswerForm):
     version: str
 
 
-class Ready(AnswerForm, omit_defaults=False):
-    """A process that can do its work."""
+class DegradedLoop(AnswerForm):
+    """A background loop whose last step failed. It is tried again until it succeeds."""
 
-    status: Literal["ready"]
+    loop: str
+    since: str
+    #: Failed steps in a row.
+    failures: int
+    #: The class of the last error; the log has the rest.
+    error: str
+
+
+class Ready(AnswerForm, omit_defaults=False):
+    """A process that can do its work; degraded if one of its background loops fails."""
+
+    status: Literal["ready", "degraded"]
     version: str
     #: The address of the database, without a password.
     database: str
@@ -25,3 +36,5 @@ class Ready(AnswerForm, omit_defaults=False):
     drift_ms: float | None
     #: How many service processes were seen lately, this one included; 0 before they were counted.
     brokers: int
+    #: The background loops that fail.
+    loops: list[DegradedLoop]

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, field
 
+from batchline.core.due_time import Due
 from batchline.core.message import (
     LeasedMessage,
     Message,
@@ -19,20 +20,24 @@ from batchline.core.message import (
 from batchline.core.timeline_checks import MOST_CALL_NUMBER
 from batchline.wire.form import (
     MOST_AT_ONCE,
+    AfterMs,
     AnswerForm,
     At,
     Form,
     Name,
     Span,
     body_of,
+    given_after,
     given_ms,
     moment_text,
+    ms_of_at,
     ms_text,
     text_body,
 )
 
 __all__ = [
     "LONGEST_WAIT",
+    "AfterForm",
     "AttemptForm",
     "CancelForm",
     "ExtendForm",
@@ -55,6 +60,7 @@ __all__ = [
     "message_form",
     "messages_form",
     "new_message",
+    "new_moments",
     "outcomes_form",
     "upcoming_form",
 ]
@@ -62,18 +68,22 @@ __all__ = [
 Leases = Annotated[list[str], Meta(max_length=MOST_AT_ONCE, description="Leases as they were given out.")]
 
 
+#: How errors name the due time of a message.
+MOMENT: Final = "the moment of a message"
 #: How long a request may wait for messages.
 LONGEST_WAIT: Final = timedelta(seconds=30)
 
 
 class NewMessageForm(Form):
-    """A message to be put on the line. Without an id one is made; without a moment it is due at once."""
+    """A message to create. Without an id one is made; without `at` or `after_ms` it is due at once."""
 
     body: str | None = None
     body_base64: str | None = None
     at: At | None = None
     id: Name | None = None
     priority: int = 0
+    #: In place of `at`: milliseconds from now, by the service's clock.
+    after_ms: AfterMs | None = None
 
 
 class NewMessages(Form):
@@ -84,10 +94,16 @@ class NewMessages(Form):
     call_number: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MOST_CALL_NUMBER})] | None = None
 
 
-class MoveForm(Form):
-    """New moments of messages, by id."""
+class AfterForm(Form):
+    """A due time that is this many milliseconds from now, by the service's clock."""
 
-    moments: Annotated[dict[str, At], Meta(max_length=MOST_AT_ONCE)]
+    after_ms: AfterMs
+
+
+class MoveForm(Form):
+    """New due times of messages, by id: a moment, or `{"after_ms": …}`."""
+
+    moments: Annotated[dict[str, At | AfterForm], Meta(max_length=MOST_AT_ONCE)]
 
 
 class CancelForm(Form):
@@ -132,11 +148,13 @@ class ExtendForm(Form):
 
 
 class ReleaseForm(Form):
-    """Leases to be given back: at once, or for a moment."""
+    """Leases to give back: the messages are due again at once, at a moment, or after a span."""
 
     leases: Leases
     at: At | None = None
     reason: str = ""
+    #: In place of `at`: milliseconds from now, by the service's clock.
+    after_ms: AfterMs | None = None
 
 
 class OutcomeForm(AnswerForm):
@@ -227,8 +245,19 @@ class UpcomingMessages(AnswerForm):
 
 def new_message(form: NewMessageForm) -> NewMessage:
     """The message of a form."""
-    at = given_ms("the moment of a message", form.at)
-    return NewMessage(body_of(form), at, form.id, form.priority)
+    at = given_ms(MOMENT, form.at)
+    return NewMessage(body_of(form), at, form.id, form.priority, given_after(MOMENT, form.after_ms))
+
+
+def new_moments(form: MoveForm) -> dict[str, Due]:
+    """Return the due times of a form, by id."""
+    return {id: _due(due) for id, due in form.moments.items()}
+
+
+def _due(due: At | AfterForm) -> Due:
+    if not isinstance(due, AfterForm):
+        return ms_of_at(MOMENT, due)
+    return given_after(MOMENT, due.after_ms) or timedelta(0)
 
 
 def outcomes_form(outcomes: list[Outcome]) -> Outcomes:

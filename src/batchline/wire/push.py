@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from batchline.errors import WrongContent
-from batchline.wire.form import AnswerForm, At, Form
+from batchline.wire.form import AfterMs, AnswerForm, At, Form
 from batchline.wire.messages import LeasedForm, Leases, OutcomeForm
 from batchline.wire.problems import ProblemForm
 
@@ -63,11 +63,13 @@ class Extend(Asking, tag="extend", kw_only=True):
 
 
 class Release(Asking, tag="release", kw_only=True):
-    """Leases to be given back: at once, or for a moment."""
+    """Leases to give back: the messages are due again at once, at a moment, or after a span."""
 
     leases: Leases
     at: At | None = None
     reason: str = ""
+    #: In place of `at`: milliseconds from now, by the service's clock.
+    after_ms: AfterMs | None = None
 
 
 class Done(Asking, tag="done", kw_only=True):

@@ -9,6 +9,7 @@ import pytest
 
 from batchline.core.consignment import message_id, read_consignment
 from batchline.core.message import LARGEST_BODY
+from batchline.core.moment import moment_of
 from batchline.errors import (
     FanoutSealed,
     InvalidMessage,
@@ -49,6 +50,13 @@ def test_publishing_again_changes_nothing_also_when_all_is_done_and_sealed(publi
     assert not publication.post(0, 6, 7)
     assert publication.counts() == (7, 0, 0, 0)
     assert publication.lanes() == {0: (7, 7)}
+
+
+def test_publishing_again_is_activity_of_the_fanout(publication: Publication) -> None:
+    publication.post(0, 1, 5)
+    publication.clock.us += 1_000_000
+    assert not publication.post(0, 1, 5)
+    assert publication.tracker.status(publication.fanout).last_activity_at == moment_of(publication.clock.us)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Settling: items done, messages gone and lanes further in one go; each once, whoever tells it, however often."""
+"""SettledCost: items done, messages gone and lanes further in one go; each once, whoever tells it, however often."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -10,8 +10,12 @@ from batchline import NewMessage
 from batchline.core.consignment import message_id
 from batchline.core.topic import dead_letters_of
 from batchline.runtime.prune import Prune
+from batchline.runtime.publisher import Publisher
 from batchline.stores.delivering import Delivery
-from tests.contract.parcels.posting import Publication, words
+from batchline.stores.settling import LEVELS_AT_ONCE
+from tests.contract.faulty_stores import Breaking
+from tests.contract.parcels.posting import Publication, parcels_of, words
+from tests.contract.tracking import chain
 
 
 def refused(one: Delivery, reason: str = "no use", places: Iterable[int] = (0, 1)) -> Delivery:
@@ -223,3 +227,29 @@ def test_a_parcel_of_no_fanout_and_of_no_lane_is_done_as_well(publication: Publi
     strange = replace(one.parcel, item="nowhere/1/2", publication="unheard of")
     assert words(publication.deliveries.settle([replace(one, parcel=strange)])) == ["done"]
     assert publication.counts() == (1, 1, 0, 0)
+
+
+def test_the_last_parcel_completes_a_deep_chain_of_ancestors(publication: Publication) -> None:
+    ids = chain(publication.store, 2 * LEVELS_AT_ONCE + 10, publication.clock())
+    publication.publisher = Publisher(publication.store, publication.topic, ids[-1], clock=publication.clock)
+    publication.post(0, 1, 2)
+    publication.tracker.seal(ids[-1])
+    assert publication.settle(*publication.taken()) == ["done", "done"]
+    assert sorted(ending.fanout for ending in publication.deliveries.endings) == sorted(ids)
+    assert publication.tracker.status(ids[0]).state == "complete"
+
+
+def test_a_parcel_of_a_bad_fanout_does_not_keep_others_from_being_settled(publication: Publication) -> None:
+    """The bad fanout's row cannot be read, so that its completion raises."""
+    bad = publication.tracker.open().id
+    publisher = Publisher(publication.store, publication.topic, bad, clock=publication.clock)
+    publisher.post(parcels_of("other", 0, 1, 1))
+    publication.post(0, 1, 2)
+    publication.tracker.seal(bad)
+    found = publication.taken()
+    with pytest.raises(RuntimeError, match="broken row"):
+        publication.courier(Breaking(publication.store, [bad])).settle(found)
+    assert publication.counts() == (2, 0, 0, 1)
+    assert publication.lanes() == {0: (2, 2)}
+    assert publication.settle(*found) == ["done"] * 3
+    assert publication.tracker.status(bad).state == "complete"

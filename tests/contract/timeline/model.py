@@ -82,6 +82,10 @@ class Model:
         most = self.topics[message.topic].max_attempts
         return most is not None and message.attempts >= most
 
+    def latest(self, topic: str) -> int:
+        """The last moment that the topic takes: now may be anywhere in its millisecond, and moments are rounded up."""
+        return self.now + 1 + self.topics[topic].max_ahead
+
     def counts(self, topic: str, begin: int, end: int) -> tuple[int, int, int]:
         states = [one.state(self.now) for one in self.on_line(topic) if begin <= one.at < end]
         return states.count("waiting"), states.count("processing"), states.count("available")
@@ -90,7 +94,7 @@ class Model:
 
     def creatable(self, topic: str, id: str | None, owner: str, body: bytes, at: int) -> str:
         """The outcome that a message will have."""
-        if at > self.now + self.topics[topic].max_ahead:
+        if at > self.latest(topic):
             return "too_far"
         twin = None if id is None else self.ids.get((topic, id))
         if twin is None or twin.ended == "cancelled":
@@ -115,7 +119,7 @@ class Model:
         refused = self.refusal(topic, id, owner)
         if refused is not None:
             return refused
-        if at > self.now + self.topics[topic].max_ahead:
+        if at > self.latest(topic):
             return "too_far"
         message = self.ids[topic, id]
         self.note_lost(message)

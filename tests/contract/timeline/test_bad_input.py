@@ -1,7 +1,7 @@
 """Bad input: each call names what is wrong, and has changed nothing."""
 
-from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -125,8 +125,9 @@ def test_a_topic_that_is_not_there_is_unknown_to_every_call(held: tuple[Line, Le
 NAIVE = datetime(2027, 1, 1)  # noqa: DTZ001
 NUMBERS = (0, -1, 10_001, 1.0, True, "5", None, 10**5000)
 MOMENTS = (-1, LATEST_MS + 1, 1.5, True, "now", NAIVE, 10**5000)
+AFTERS = (timedelta(-1), timedelta(microseconds=-1), timedelta(days=36_501), timedelta.max, 60, 1.5, True, "1m")
 SPANS = (timedelta(0), timedelta(-1), timedelta(microseconds=999), timedelta(hours=1, microseconds=1), 60, "1m")
-BAD: dict[str, tuple[Call, tuple[Any, ...], type[BatchlineError]]] = {
+BAD: dict[str, tuple[Call, Sequence[Any], type[BatchlineError]]] = {
     "lease's limit": (lambda line, bad: line.timeline.lease(line.topic, "w", limit=bad), NUMBERS, InvalidCount),
     "my_messages' limit": (lambda line, bad: line.timeline.my_messages(line.group, limit=bad), NUMBERS, InvalidCount),
     "upcoming's limit": (lambda line, bad: line.timeline.upcoming(line.topic, "w", limit=bad), NUMBERS, InvalidCount),
@@ -158,6 +159,41 @@ BAD: dict[str, tuple[Call, tuple[Any, ...], type[BatchlineError]]] = {
     "move's moment": (
         lambda line, bad: line.timeline.move(line.topic, {"available": 0, "waits": bad}, producer_group=line.group),
         (*MOMENTS, None),
+        InvalidMessage,
+    ),
+    "create's span": (
+        lambda line, bad: line.timeline.create(line.topic, [NewMessage(), NewMessage(after=bad)], producer_group="g"),
+        AFTERS,
+        InvalidMessage,
+    ),
+    "create's moment and span": (
+        lambda line, at: line.timeline.create(line.topic, [NewMessage(at=at, after=MINUTE)], producer_group="g"),
+        (0, NAIVE.replace(tzinfo=UTC)),
+        InvalidMessage,
+    ),
+    "move's span of each": (
+        lambda line, bad: line.timeline.move(line.topic, {"available": 0, "waits": bad}, producer_group=line.group),
+        [bad for bad in AFTERS if isinstance(bad, timedelta)],
+        InvalidMessage,
+    ),
+    "move's span of all": (
+        lambda line, bad: line.timeline.move(line.topic, ["available", "waits"], after=bad, producer_group=line.group),
+        AFTERS,
+        InvalidMessage,
+    ),
+    "move's moments and span": (
+        lambda line, bad: line.timeline.move(line.topic, bad, after=MINUTE, producer_group=line.group),
+        ({"waits": 0}, {}, "waits", ""),
+        InvalidInput,
+    ),
+    "move's ids without a span": (
+        lambda line, bad: line.timeline.move(line.topic, bad, producer_group=line.group),
+        (["waits"], [], "waits"),
+        InvalidInput,
+    ),
+    "move's ids": (
+        lambda line, bad: line.timeline.move(line.topic, bad, after=MINUTE, producer_group=line.group),
+        (["waits", "available", "waits"],),
         InvalidMessage,
     ),
     "count's beginning": (lambda line, bad: line.timeline.count(line.topic, bad), (*MOMENTS, None), InvalidMessage),
@@ -231,6 +267,8 @@ def test_a_duration_or_a_moment_that_cannot_be_is_refused(held: tuple[Line, Leas
     line, lease = held
     assert_refused(line, lambda bad: line.timeline.extend(lease, bad), SPANS, InvalidRules)
     assert_refused(line, lambda bad: line.timeline.release(lease, bad), (*MOMENTS, ""), InvalidMessage)
+    assert_refused(line, lambda bad: line.timeline.release(lease, after=bad), AFTERS, InvalidMessage)
+    assert_refused(line, lambda at: line.timeline.release(lease, at, after=MINUTE), (0, line.now), InvalidMessage)
 
 
 @pytest.mark.parametrize("name", ["live_for", "max_drift"])

@@ -249,7 +249,7 @@ class Run:
         picked = self.picked(picks)
         at = max(self.model.now + ahead, 0)
         outcomes = self.timeline.release([token for token, _ in picked], at, reason="later")
-        far = {name for name, topic in self.model.topics.items() if at > self.model.now + topic.max_ahead}
+        far = {name for name in self.model.topics if at > self.model.latest(name)}
         held = {token: self.model.holder(token) for token, _ in picked if token.topic not in far}
         for message in {one for one in held.values() if one is not None}:
             self.model.release(message, at, "later")

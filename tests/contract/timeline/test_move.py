@@ -56,7 +56,7 @@ def test_others_move_nothing(line: Line) -> None:
     assert (line.read("a").version, line.read("a").at) == (1, moment_ms(line.now + 5))
 
 
-@pytest.mark.parametrize(("off", "word"), [(0, "moved"), (1, "too_far")])
+@pytest.mark.parametrize(("off", "word"), [(0, "moved"), (1, "moved"), (2, "too_far")])
 def test_a_message_is_moved_up_to_max_ahead(timeline: Timeline, clock: HandClock, off: int, word: str) -> None:
     line = Line(timeline, clock).make(max_ahead=timedelta(minutes=1))
     line.create("a")

@@ -1,40 +1,132 @@
-"""Sessions of consumers: the processes that run under one name never hold the same message."""
+"""Sessions: processes that run under one consumer's name never hold the same message."""
 
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 
 from batchline import LeasedMessage, Store, Timeline
+from batchline.core.session import SessionRow
 from batchline.errors import ConsumerReplaced
 from batchline.runtime.consumer_session import ConsumerSession
-from tests.contract.timeline.line import MINUTE, Line, ids_of
-from tests.doubles import HandClock
+from tests.contract.timeline.line import MINUTE, Line, ids_of, leases_of, words
+from tests.doubles import HandClock, new_id
+
+LIVE_MS = 30_000
 
 
 @pytest.fixture
-def stored(store: Store, clock: HandClock) -> Line:
-    """A topic of this test's own, in a store."""
-    return Line(Timeline(store, clock=clock), clock).make(lease=MINUTE)
+def line(store: Store, clock: HandClock) -> Line:
+    return Line(Timeline(store, clock=clock), clock).make()
 
 
-def session_of(line: Line, consumer: str = "w") -> ConsumerSession:
-    return ConsumerSession(line.timeline, line.topic, consumer)
+def session_of(line: Line, consumer: str = "w", number: int | None = None) -> ConsumerSession:
+    return ConsumerSession(line.timeline, line.topic, consumer, lease=MINUTE, number=number, process="")
 
 
-def lease_in(session: ConsumerSession, line: Line, limit: int = 100) -> list[LeasedMessage]:
-    return line.lease(limit=limit, session=session.number)
+def lease(line: Line, session: ConsumerSession, limit: int = 100) -> list[LeasedMessage]:
+    return line.lease("w", limit, session=session.number)
 
 
-def test_a_session_leases_one_spot_whole_and_another_in_part(stored: Line) -> None:
-    made = []
-    for bodies in ([b"a"], [b"b", b"c"]):  # made ids: the messages of a call are on one spot
-        made += [one.id for one in stored.timeline.create(stored.topic, bodies, producer_group=stored.group)]
-        stored.wait(1)
-    session = session_of(stored)
+def test_leases_of_a_live_session_are_not_taken(line: Line) -> None:
+    line.create("a", "b")
+    older, newer = session_of(line), session_of(line)
+    older.begin()
+    (held,) = lease(line, older, 1)
+    assert newer.begin() == []
+    assert ids_of(lease(line, newer)) == ["b"]
+    assert words(line.timeline.done(held)) == ["done"], "the older one finishes what it has"
+
+
+def test_leases_of_a_session_that_is_silent_are_taken_over_and_void(line: Line) -> None:
+    line.create("a", "b", "c")
+    older, newer = session_of(line), session_of(line)
+    older.begin()
+    held = line.lease("w", 2, session=older.number, duration=timedelta(hours=1))
+    line.wait(LIVE_MS + 1)
+    taken = newer.begin()
+    assert ids_of(taken) == ["a", "b"]
+    assert [one.attempts for one in taken] == [2, 2]
+    assert {one.lease.until_ms for one in taken} == {line.now + 60_000}
+    for verb in (line.timeline.extend, line.timeline.release, line.timeline.done):
+        assert words(verb(leases_of(held))) == ["lost"] * 2
+    assert [tuple(one) for one in line.read("a").history] == [
+        (1, "w", "lost", line.now, "the consumer was started again")
+    ]
+    assert words(line.timeline.done(taken)) == ["done"] * 2
+    assert line.counts() == (0, 0, 1)
+
+
+def test_an_older_session_learns_that_it_was_replaced(line: Line) -> None:
+    older, newer = session_of(line), session_of(line)
+    older.begin()
+    assert older.beat() == []
+    newer.begin()
+    assert newer.beat() == []
+    with pytest.raises(ConsumerReplaced, match=r"'w' was started again by another process.*a name of its own"):
+        older.beat()
+    newer.end()
+    assert older.beat() == [], "the newer one has left again"
+
+
+def test_what_a_session_leaves_goes_to_the_next_at_its_next_beat(line: Line) -> None:
+    line.create("a", "b")
+    older, newer = session_of(line), session_of(line)
+    older.begin()
+    lease(line, older, 1)
+    newer.begin()
+    mine = lease(line, newer)
+    older.end()
+    assert [row.consumer for row in line.timeline.consumers(line.topic)] == []
+    line.timeline.heartbeat(line.topic, "w")
+    assert ids_of(newer.beat()) == ["a"]
+    assert newer.beat() == []
+    assert words(line.timeline.done(mine)) == ["done"], "its own leases stay as they are"
+    newer.end()
+    assert line.timeline.consumers(line.topic) == []
+
+
+def test_a_session_that_goes_on_has_its_own_leases_only(line: Line) -> None:
+    line.create("a", "b")
+    older, newer = session_of(line), session_of(line)
+    older.begin()
+    lease(line, older, 1)
+    newer.begin()
+    lease(line, newer)
+    again = session_of(line, number=newer.number)
+    assert again.begin() == []
+    assert ids_of(again.held()) == ["b"]
+    with pytest.raises(ConsumerReplaced):
+        session_of(line, number=older.number).begin()
+
+
+def test_what_was_leased_without_a_session_is_taken_over(line: Line) -> None:
+    line.create("a", "b")
+    line.lease("w", 1)
+    line.lease("other", 1)
+    assert ids_of(session_of(line).begin()) == ["a"]
+
+
+def test_leases_with_and_without_a_session_are_written_together(line: Line) -> None:
+    line.create(*"abcd")
+    session = session_of(line)
     session.begin()
-    assert ids_of(lease_in(session, stored, limit=2)) == made[:2]
-    assert ids_of(stored.lease("x")) == made[2:]
+    held = [*lease(line, session, 1), *line.lease("v", 1), *lease(line, session, 1), *line.lease("v", 1)]
+    assert words(line.timeline.extend(held)) == ["extended"] * 4
+    assert ids_of(session.held()) == ["a", "c"]
+    assert [tuple(ids_of(line.timeline.my_leases(name, topic=line.topic))) for name in "vw"] == [("b", "d"), ("a", "c")]
+
+
+def test_a_start_by_a_clock_that_is_behind_is_the_newest_all_the_same(line: Line) -> None:
+    number = 1 << 62
+    row = SessionRow("w", number, line.now)
+    line.timeline.attend_sessions(line.topic, [row])
+    late = session_of(line)
+    late.begin()
+    assert late.number > number
+    (standing,) = line.timeline.attend_sessions(line.topic, [row])
+    assert standing.replaced
 
 
 class Interrupted(Timeline):
@@ -47,14 +139,36 @@ class Interrupted(Timeline):
         self.happen()
 
 
-def test_sessions_that_begin_at_once_behind_another_clock_are_told_apart(stored: Line, store: Store) -> None:
-    session_of(stored).begin()
-    timelines = [Interrupted(store, clock=stored.clock) for _ in range(2)]
-    one, two = (ConsumerSession(timeline, stored.topic, "w") for timeline in timelines)
-    one.number, two.number = 1, 2  # as by clocks that are behind
+def test_starts_at_once_by_clocks_that_are_behind_have_different_numbers(line: Line, store: Store) -> None:
+    session_of(line).begin()
+    timelines = [Interrupted(store, clock=line.clock) for _ in range(2)]
+    one, two = (ConsumerSession(timeline, line.topic, "w") for timeline in timelines)
+    one.number, two.number = 1, 2
     timelines[0].happen = two.begin
     with suppress(ConsumerReplaced):
         one.begin()
     assert one.number != two.number
     with pytest.raises(ConsumerReplaced):
         min(one, two, key=lambda session: session.number).beat()
+
+
+def test_a_message_leased_too_often_is_a_dead_letter_when_its_session_has_ended(line: Line) -> None:
+    dead = new_id()
+    line.timeline.update_topic(line.topic, max_attempts=2, dead_letter=dead)
+    line.timeline.create_topic(dead)
+    line.create("poison")
+    first, second, third = (session_of(line) for _ in range(3))
+    first.begin()
+    assert ids_of(lease(line, first)) == ["poison"]
+    first.end()
+    assert ids_of(second.begin()) == ["poison"]
+    second.end()
+    assert third.begin() == [], "a process that it ends each time does not get it for ever"
+    assert ids_of(line.timeline.lease(dead, "w")) == ["poison"]
+
+
+def test_sessions_go_with_their_topic(line: Line, store: Store) -> None:
+    session_of(line).begin()
+    number = line.stored.number
+    store.transact(lambda rows: rows.remove_topic(number))
+    assert store.read(lambda rows: rows.sessions(number, 0)) == []

@@ -110,7 +110,7 @@ def test_rules_that_contradict_themselves_change_nothing(timeline: Timeline) -> 
 def test_new_rules_hold_from_the_next_call_on(line: Line) -> None:
     line.create("a", "b")
     line.timeline.update_topic(line.topic, max_ahead=timedelta(0), lease=timedelta(seconds=2))
-    assert line.move(a=line.now + 1) == ["too_far"]
+    assert line.move(a=line.now + 2) == ["too_far"]
     (leased,) = line.timeline.lease(line.topic, "w")
     assert leased.lease.until_ms == line.now + 2_000
 

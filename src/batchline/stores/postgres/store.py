@@ -185,7 +185,7 @@ def _arrays(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, 
 
 
 def _array(column: tuple[Any, ...]) -> Any:
-    """A column as an array, some of it perhaps NULL; of texts, psycopg makes one."""
+    """Write a column of numbers as an array; of texts, psycopg makes one."""
     if isinstance(column[0], int):
         return f"{{{','.join(map(str, column))}}}".replace("None", "NULL")
     return Texts(column)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from batchline.errors import InvalidStore, MissingExtra, StoreError, StoreUnavailable
+from batchline.stores.address import check_characters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +39,7 @@ def connect(url: str) -> Redis:
 def _checked(url: object) -> str:
     if not isinstance(url, str) or not ADDRESS.fullmatch(url):
         raise InvalidStore(f"{EXPECTED}, got {without_secrets(url)}")
+    check_characters(url)
     return url
 
 

@@ -17,6 +17,12 @@ DELETE FROM batchline_labels WHERE fanout = :fanout;
 -- told: The fanouts whose end a call was told.
 SELECT * FROM batchline_fanouts WHERE told_to = :call_id ORDER BY number;
 
+-- unpropagated: Fanouts whose end a call was told, and whose parents have a pending item for them.
+SELECT f.number
+FROM batchline_fanouts AS f JOIN batchline_item_groups AS g ON g.slot = f.parent_slot
+WHERE f.told_to = :call_id AND f.state IN ('complete', 'failed', 'expired')
+ORDER BY f.number;
+
 -- add_by_id: An add, with its fanout.
 SELECT a.number, a.fanout, a.count, a.child, f.id, f.salt, f.expired_us
 FROM batchline_adds AS a JOIN batchline_fanouts AS f ON f.number = a.fanout
@@ -67,7 +73,10 @@ ORDER BY f.number LIMIT :limit;
 ORDER BY l.fanout LIMIT :limit;
 
 -- due_fanouts: Fanouts that expiry is to look at.
-SELECT number FROM batchline_fanouts WHERE due_us <= :now_us ORDER BY due_us LIMIT :limit;
+SELECT number, id FROM batchline_fanouts WHERE due_us <= :now_us ORDER BY due_us LIMIT :limit;
+
+-- postpone_fanout: Another moment for expiry to look.
+UPDATE batchline_fanouts SET due_us = :due_us WHERE number = :number;
 
 -- live_child: A child that is neither ended nor expired.
 SELECT 1 FROM batchline_fanouts WHERE parent = :fanout AND state IN ('open', 'sealed') LIMIT 1;

@@ -13,11 +13,12 @@ from batchline.stores.connections import Busy, Connections
 from batchline.stores.migrations import missing_migrations, statements_of
 from batchline.stores.queries import named_style, read_queries
 from batchline.stores.rows import Rows
+from batchline.stores.settling import Call, settle
 from batchline.stores.sql_rows import SqlRows
 from batchline.stores.sql_session import SqlSession
 from batchline.stores.sql_tracker import ack_parameters
 from batchline.stores.store import Store
-from batchline.stores.tracking import Finished, settle
+from batchline.stores.tracking import Finished
 
 __all__ = ["SqliteStore"]
 
@@ -64,10 +65,10 @@ class SqliteStore(Store):
         """Bring the schema up to date."""
         return self._writer.transact(_migrate)
 
-    def ack_group(self, asked: Asked, now_us: int, call_id: str) -> Finished:
+    def ack_group(self, asked: Asked, call: Call) -> Finished:
         """Acknowledge items of one group in two statements, if all of them were pending and there is no parent."""
-        finished = self._writer.transact(lambda connection: _ack_group(_session(connection), asked, now_us, call_id))
-        return super().ack_group(asked, now_us, call_id) if finished is None else finished
+        finished = self._writer.transact(lambda connection: _ack_group(_session(connection), asked, call))
+        return super().ack_group(asked, call) if finished is None else finished
 
     def version(self) -> int:
         """The version of the schema; looking makes no file."""
@@ -138,8 +139,8 @@ def _rows(connection: sqlite3.Connection) -> SqlRows:
     return SqlRows(_session(connection))
 
 
-def _ack_group(session: SqlSession, asked: Asked, now_us: int, call_id: str) -> Finished | None:
-    values = ack_parameters(asked, now_us, call_id)
+def _ack_group(session: SqlSession, asked: Asked, call: Call) -> Finished | None:
+    values = ack_parameters(asked, call)
     found = session.rows("ack_group", **values)
     if not found:
         return None
@@ -148,7 +149,7 @@ def _ack_group(session: SqlSession, asked: Asked, now_us: int, call_id: str) -> 
     if not bits:
         rows.delete_groups([asked.slot])
     ((pending,),) = session.rows("ack_shard", number=number, **values)
-    endings = [] if pending else settle(rows, {number: (1, 0)}, now_us, call_id)
+    endings = [] if pending else settle(rows, {number: (1, 0)}, call)
     return Finished(values["count"], 0, endings)
 
 
