@@ -359,6 +359,25 @@ def test_a_create_that_meets_a_message_as_it_is_removed_creates_it_anew(in_postg
     place.check()
 
 
+@pytest.mark.parametrize("step", ["message_ids", "bundles_by_number"])
+def test_a_create_that_meets_a_message_as_it_becomes_a_dead_letter_creates_it_anew(
+    in_postgresql: Place, step: str
+) -> None:
+    """In MariaDB who buries it would wait for the create."""
+    place = in_postgresql
+    place.create("same")
+    for _ in range(2):
+        assert len(place.lease(1)) == 1
+        place.pass_by(MINUTE)
+    store = Interrupted(place.store, step, Rescue(place.store, clock=place.clock).run_once)
+    message = NewMessage(b"parcel", place.now_ms, "same")
+    assert words(place.on(store).create(TOPIC, [message], producer_group=OURS)) == ["created"]
+    assert store.has_happened
+    assert [one.id for one in place.lease(5)] == ["same"]
+    assert [one.id for one in place.timeline.lease("dead", "undertaker")] == ["same"]
+    place.check()
+
+
 # --- prune ------------------------------------------------------------------------------------------------------------
 
 
