@@ -52,7 +52,7 @@ class Notes:
         return sum(line[0] == "begun" and line[2] == str(process) for line in self.lines())
 
     def wait_for(self, count: int) -> None:
-        """Wait until so many messages were handled."""
+        """Wait until this number of messages was handled."""
         wait_until(lambda: self.handled().total() >= count)
 
     def check_one_at_a_time(self) -> None:

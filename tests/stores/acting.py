@@ -57,7 +57,7 @@ def new_clock() -> SharedClock:
 
 
 def span(ms: int) -> timedelta:
-    """So many milliseconds."""
+    """A time in milliseconds."""
     return timedelta(milliseconds=ms)
 
 

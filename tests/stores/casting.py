@@ -9,10 +9,10 @@
 In a module that a new process can load.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
 from multiprocessing import get_context
 from typing import Any, Final
@@ -27,10 +27,10 @@ from batchline.runtime.timeline import Timeline
 from batchline.stores.opening import open_store
 from batchline.stores.store import Store
 from tests.stores.acting import BUCKETS, Actor, SharedClock, span
-from tests.stores.events import DEAD, LINE, MAX_ATTEMPTS, Event, SessionEvent
+from tests.stores.events import DEAD, LINE, MAX_ATTEMPTS, Record
 from tests.stores.racing import PATIENCE_S
 
-__all__ = ["CAST", "Record", "act_in_processes", "act_in_threads", "drain", "prepare", "tidy_up"]
+__all__ = ["CAST", "act_in_processes", "act_in_threads", "drain", "prepare", "tidy_up"]
 
 #: Chosen ids that all producers use again and again.
 IDS: Final = 60
@@ -38,24 +38,6 @@ IDS: Final = 60
 WORKER: Final = "worker"
 #: How long ids of messages that are done are kept, by who keeps them.
 KEEP_MS: Final = 60
-
-
-@dataclass
-class Record:
-    """All that actors noted."""
-
-    events: list[Event] = field(default_factory=list)
-    sessions: list[SessionEvent] = field(default_factory=list)
-    calls: int = 0
-    #: When each process was killed, or let go.
-    gone: dict[int, float] = field(default_factory=dict)
-
-    def add(self, other: "Record") -> None:
-        """Add what others noted."""
-        self.events += other.events
-        self.sessions += other.sessions
-        self.calls += other.calls
-        self.gone |= other.gone
 
 
 # --- producers --------------------------------------------------------------------------------------------------------
@@ -243,8 +225,14 @@ def _act(name: str, seed: str, store: Store, clock: SharedClock, steps: int) -> 
 def act_in_threads(store: Store, names: Iterable[str], seed: str, clock: SharedClock, steps: int) -> Record:
     """All of them, as threads on one store."""
     record, named = Record(), list(names)
+    gate = threading.Barrier(len(named))
+
+    def begin_together(name: str) -> Record:
+        gate.wait(PATIENCE_S)
+        return _act(name, seed, store, clock, steps)
+
     with ThreadPoolExecutor(len(named)) as threads:
-        for one in [threads.submit(_act, name, seed, store, clock, steps) for name in named]:
+        for one in [threads.submit(begin_together, name) for name in named]:
             record.add(one.result(PATIENCE_S * 10))
     return record
 

@@ -1,10 +1,11 @@
 """What actors note of their calls to a timeline, message by message. In a module that a new process can load."""
 
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from batchline.core.message import Lease
 
-__all__ = ["DEAD", "LINE", "LIVE_FOR_MS", "MAX_ATTEMPTS", "Event", "SessionEvent"]
+__all__ = ["DEAD", "LINE", "LIVE_FOR_MS", "MAX_ATTEMPTS", "Event", "Record", "SessionEvent"]
 
 LINE: Final = "line"
 DEAD: Final = "dead"
@@ -69,3 +70,21 @@ class SessionEvent(NamedTuple):
     ended: float
     seen_ms: int
     process: int
+
+
+@dataclass
+class Record:
+    """All that actors noted."""
+
+    events: list[Event] = field(default_factory=list)
+    sessions: list[SessionEvent] = field(default_factory=list)
+    calls: int = 0
+    #: When each process was killed, or let go.
+    gone: dict[int, float] = field(default_factory=dict)
+
+    def add(self, other: "Record") -> None:
+        """Add what others noted."""
+        self.events += other.events
+        self.sessions += other.sessions
+        self.calls += other.calls
+        self.gone |= other.gone

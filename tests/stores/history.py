@@ -21,8 +21,7 @@ from batchline.core.spot import Spot
 from batchline.runtime.timeline import Timeline
 from batchline.stores.memory import MemoryStore
 from batchline.stores.store import Store
-from tests.stores.casting import Record
-from tests.stores.events import DEAD, LINE, Event
+from tests.stores.events import DEAD, LINE, Event, Record
 from tests.stores.linear import find_order
 from tests.stores.lives import FREE, Background, Life, next_life
 from tests.stores.racing import select
