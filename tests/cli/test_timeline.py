@@ -592,11 +592,11 @@ def test_names_come_from_the_environment(batchline: Call, parcels: None, monkeyp
 
 def test_tidy_frees_ids_and_names(batchline: Call, ask: Ask, parcels: None) -> None:
     ask("put", "parcels", "--id", "a")
-    ask("cancel", "parcels", "a")
-    assert ask("put", "parcels", "--id", "a")[0]["outcome"] == "exists"
-    assert batchline("tidy", "--keep", "1h").code == 0
-    assert ask("put", "parcels", "--id", "a")[0]["outcome"] == "exists"
-    said = batchline("tidy")
+    ask("done", ask("lease", "parcels")[0]["lease"])
+    for keep in ([], ["--keep", "1h"]):
+        assert batchline("tidy", *keep).code == 0
+        assert ask("put", "parcels", "--id", "a")[0]["outcome"] == "exists"
+    said = batchline("tidy", "--keep", "0s")
     assert (said.code, said.out.startswith("✓")) == (0, True)
     assert ask("put", "parcels", "--id", "a")[0]["outcome"] == "created"
     batchline("topic", "delete", "parcels")
