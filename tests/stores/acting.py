@@ -1,38 +1,36 @@
-"""Who works on a timeline in tests: producers, consumers and the background, each with dice and a record of its own.
+"""An actor in tests of a timeline: makes calls with dice of its own, and notes what each was answered.
 
-All share a clock that goes on whenever it is looked at: leases run out as calls are made, however fast the machine is.
+All share a clock that goes on whenever it is read: leases run out as calls are made, however fast the machine is.
 In a module that a new process can load.
 """
 
+import os
 import random
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from multiprocessing import get_context
 from typing import Any, Final, TypeVar
 
-from batchline.core.future_load import SLICE_MS
-from batchline.core.message import Lease, LeasedMessage, NewMessage, Outcome
+from batchline.core.message import Lease, LeasedMessage, NewMessage, Outcome, bucket_of
+from batchline.core.session import SessionRow, Standing
+from batchline.errors import ForeignMessage, InvalidMessage, UnknownMessage
 from batchline.runtime.clock import elapsed_seconds
 from batchline.runtime.prune import Prune
 from batchline.runtime.rescue import Rescue
 from batchline.runtime.timeline import Timeline
-from batchline.stores.opening import open_store
+from batchline.stores.creating import Creation
 from batchline.stores.store import Store
 from tests.doubles import BEGIN_US
-from tests.stores.history import DEAD, LINE, MAX_ATTEMPTS, Event, in_buckets
-from tests.stores.racing import PATIENCE_S
+from tests.stores.events import DEAD, LINE, LIVE_FOR_MS, Event, SessionEvent
 
-__all__ = ["CAST", "SharedClock", "act_in_processes", "act_in_threads", "new_clock", "prepare", "tidy_up"]
+__all__ = ["BUCKETS", "Actor", "SharedClock", "new_clock", "span"]
 
 T = TypeVar("T")
 BUCKETS: Final = 64
-#: Chosen ids that all producers use again and again.
-IDS: Final = 120
 
 
 class SharedClock:
-    """Goes on by up to 2 ms whenever somebody looks."""
+    """Goes on by 0.7 ms whenever it is read."""
 
     def __init__(self, cell: Any):
         self._cell = cell
@@ -47,141 +45,219 @@ class SharedClock:
         """What it shows, without going on."""
         return int(self._cell.value) // 1_000
 
+    def jump(self, time: timedelta) -> None:
+        """Go on by a longer time."""
+        with self._cell.get_lock():
+            self._cell.value += time // timedelta(microseconds=1)
+
 
 def new_clock() -> SharedClock:
     """A clock for threads and for processes."""
     return SharedClock(get_context("forkserver").Value("q", BEGIN_US))
 
 
-def _ms(count: int) -> timedelta:
-    return timedelta(milliseconds=count)
+def span(ms: int) -> timedelta:
+    """So many milliseconds."""
+    return timedelta(milliseconds=ms)
+
+
+class NotedTimeline(Timeline):
+    """A timeline that notes the numbers of bundles, and what it is asked about sessions."""
+
+    def __init__(self, store: Store, clock: Callable[[], int], note: Callable[..., None]):
+        super().__init__(store, clock=clock, live_for=span(LIVE_FOR_MS))
+        self._note = note
+        #: The number of the bundle that the last call created.
+        self.bundle = 0
+
+    def _create(self, creation: Creation, first: int, attempts: Iterator[int]) -> list[Outcome]:
+        self.bundle = first
+        return super()._create(creation, first, attempts)
+
+    def attend_sessions(self, topic: str, seen: Sequence[SessionRow]) -> list[Standing]:
+        """Note that a session was seen."""
+        (row,) = seen
+        begun = elapsed_seconds()
+        standings = super().attend_sessions(topic, seen)
+        self._note("attend", row.session, begun, row.seen_ms)
+        return standings
+
+    def end_session(self, topic: str, consumer: str, session: int) -> None:
+        """Note that a session was ended, before it is: others may know at once."""
+        begun = elapsed_seconds()
+        super().end_session(topic, consumer, session)
+        self._note("end", session, begun, 0)
 
 
 class Actor:
     """Makes calls, and notes each with what it was answered."""
 
-    def __init__(self, name: str, seed: str, store: Store, clock: SharedClock):
+    def __init__(self, name: str, seed: str, store: Store, clock: SharedClock, skew_ms: int = 0):
         self.name = name
         self.dice = random.Random(f"{seed} {name}")
         self.events: list[Event] = []
+        self.sessions: list[SessionEvent] = []
+        #: How many calls it has made.
+        self.calls = 0
+        self._store = store
         self._clock = clock
+        self._skew_us = 1_000 * skew_ms
         self._now_us = 0
-        self.timeline = Timeline(store, clock=self._look)
-        self.prune = Prune(store, clock=clock)
+        self._process = os.getpid()
+        self.timeline = NotedTimeline(store, self._look, self._note_session)
         self.rescue = Rescue(store, clock=clock)
 
     def _look(self) -> int:
-        self._now_us = self._clock()
+        self._now_us = self._clock() + self._skew_us
         return self._now_us
 
     def soon(self, least: int, most: int) -> int:
         """A moment, in milliseconds."""
         return self._clock() // 1_000 + self.dice.randint(least, most)
 
-    def call(self, work: Callable[[], T], events: Callable[[T, float, float, int], list[Event]]) -> T:
+    def call(self, work: Callable[[], T], events: Callable[[T], list[Event]]) -> T:
         """Make a call and note it."""
         begun = elapsed_seconds()
         answer = work()
-        noted = events(answer, begun, elapsed_seconds(), self._now_us // 1_000)
-        over_ms = self._clock.shown_ms()
-        self.events += [event._replace(over_ms=over_ms) for event in noted]
+        when: dict[str, Any] = {"begun": begun, "ended": elapsed_seconds(), "now_ms": self._now_us // 1_000}
+        self.calls += 1
+        self.events += [one._replace(process=self._process, **when) for one in events(answer)]
         return answer
+
+    def _event(self, verb: str, topic: str, id: str, outcome: str, at_ms: int = 0, **more: Any) -> Event:
+        return Event(self.name, verb, 0.0, 0.0, 0, topic, id, outcome, at_ms, **more)
+
+    def _note_session(self, verb: str, session: int, begun: float, seen_ms: int) -> None:
+        self.calls += 1
+        self.sessions.append(SessionEvent(verb, session, begun, elapsed_seconds(), seen_ms, self._process))
 
     # --- producers ---
 
     def create(self, messages: Sequence[NewMessage], group: str) -> list[Outcome]:
-        """Create messages, each at a given moment."""
+        """Create messages of one bundle, each at a given moment."""
 
-        def events(answer: list[Outcome], begun: float, ended: float, now_ms: int) -> list[Event]:
-            assert len(answer) == len(messages)
+        def work() -> list[Outcome]:
+            try:
+                return self.timeline.create(LINE, messages, producer_group=group)
+            except InvalidMessage:  # a made id whose message was pruned
+                return [Outcome(str(one.id), "unknown", reason="invalid") for one in messages]
+
+        def events(answer: list[Outcome]) -> list[Event]:
+            more: dict[str, Any] = {"group": group, "bundle": self.timeline.bundle}
             return [
-                Event(self.name, "create", begun, ended, now_ms, LINE, one.id, one.outcome, at_of(message), body=body)
-                for one, message in zip(answer, messages, strict=True)
-                # A message whose id another has is not this one.
-                for body in ([message.body] if one.outcome != "conflict" else [])
+                self._event(
+                    "create", LINE, one.id, one.reason if one.reason == "invalid" else one.outcome, at_of(message)
+                )._replace(body=message.body, place=place, **more)
+                for place, (one, message) in enumerate(zip(answer, messages, strict=True))
             ]
 
-        return self.call(lambda: self.timeline.create(LINE, messages, producer_group=group), events)
+        return self.call(work, events)
 
     def move(self, moments: dict[str, int], group: str) -> list[Outcome]:
         """Move messages."""
-
-        def events(answer: list[Outcome], begun: float, ended: float, now_ms: int) -> list[Event]:
-            return [
-                Event(self.name, "move", begun, ended, now_ms, LINE, one.id, one.outcome, moments[one.id])
-                for one in answer
-            ]
-
-        return self.call(lambda: self.timeline.move(LINE, moments, producer_group=group), events)
+        return self.call(
+            lambda: self.timeline.move(LINE, moments, producer_group=group),
+            lambda answer: [
+                self._event("move", LINE, one.id, one.outcome, moments[one.id], group=group) for one in answer
+            ],
+        )
 
     def cancel(self, ids: Sequence[str], group: str) -> list[Outcome]:
         """Cancel messages."""
+        return self.call(
+            lambda: self.timeline.cancel(LINE, ids, producer_group=group),
+            lambda answer: [self._event("cancel", LINE, one.id, one.outcome, group=group) for one in answer],
+        )
 
-        def events(answer: list[Outcome], begun: float, ended: float, now_ms: int) -> list[Event]:
-            return [Event(self.name, "cancel", begun, ended, now_ms, LINE, one.id, one.outcome) for one in answer]
+    def read(self, id: str, group: str) -> None:
+        """Read a message as its owner."""
 
-        return self.call(lambda: self.timeline.cancel(LINE, ids, producer_group=group), events)
+        def work() -> Event:
+            noted = self._event("read", LINE, id, "read", group=group)
+            try:
+                shown = self.timeline.read(LINE, id, producer_group=group)
+            except (UnknownMessage, ForeignMessage) as error:
+                return noted._replace(outcome="unknown" if isinstance(error, UnknownMessage) else "foreign")
+            at_ms = round(shown.at.timestamp() * 1_000)
+            return noted._replace(at_ms=at_ms, version=shown.version, attempts=shown.attempts, body=shown.body)
+
+        self.call(work, lambda noted: [noted])
 
     # --- consumers ---
 
-    def lease(self, topic: str, limit: int, duration: int, buckets: range | None) -> list[LeasedMessage]:
-        """Lease messages."""
+    def lease(
+        self,
+        topic: str,
+        limit: int,
+        duration: int,
+        buckets: range | None = None,
+        *,
+        consumer: str = "",
+        session: int | None = None,
+    ) -> list[LeasedMessage]:
+        """Lease messages, under the actor's own name or another."""
+        name = consumer or self.name
         found = self.call(
-            lambda: self.timeline.lease(topic, self.name, limit=limit, duration=_ms(duration), buckets=buckets),
-            lambda found, *when: [self._leased("lease", topic, one, duration, *when) for one in found],
+            lambda: self.timeline.lease(
+                topic, name, limit=limit, duration=span(duration), buckets=buckets, session=session
+            ),
+            lambda found: [
+                self._leased("lease", topic, one, duration, place, session) for place, one in enumerate(found)
+            ],
         )
         assert len(found) <= limit
-        assert len({one.id for one in found}) == len(found) or topic == DEAD, [
-            one for one in found if [two.id for two in found].count(one.id) > 1
-        ]
-        assert buckets is None or all(in_buckets(one.id, buckets, BUCKETS) for one in found)
+        assert len({(one.id, one.lease.bundle) for one in found}) == len(found)
+        assert len({one.id for one in found}) == len(found) or topic == DEAD
+        assert buckets is None or all(bucket_of(one.id, BUCKETS) in buckets for one in found)
+        assert {one.lease.consumer for one in found} <= {name}
         return found
 
     def lease_one(self, id: str, version: int, duration: int) -> list[LeasedMessage]:
         """Lease one message that was upcoming."""
         found = self.call(
-            lambda: self.timeline.lease_one(LINE, id, version, self.name, duration=_ms(duration)),
-            lambda one, *when: [self._leased("lease_one", LINE, one, duration, *when)] if one else [],
+            lambda: self.timeline.lease_one(LINE, id, version, self.name, duration=span(duration)),
+            lambda one: [self._leased("lease_one", LINE, one, duration)] if one else [],
         )
         assert found is None or found.lease.version == version + 1
         return [found] if found else []
 
-    def _leased(
-        self, verb: str, topic: str, one: LeasedMessage, duration: int, begun: float, ended: float, now_ms: int
-    ) -> Event:
-        assert one.lease.until_ms == now_ms + duration
-        assert (one.lease.topic, one.lease.id, one.lease.consumer) == (topic, one.id, self.name)
-        return Event(
-            self.name,
-            verb,
-            begun,
-            ended,
-            now_ms,
-            topic,
-            one.id,
-            "leased",
-            one.at_ms,
-            lease=one.lease,
-            attempts=one.attempts,
-            body=one.body,
+    def take_over(
+        self, work: Callable[[], list[LeasedMessage]], duration: int, session: Callable[[], int]
+    ) -> list[LeasedMessage]:
+        """Begin a session, or let it beat, and note what it takes over."""
+        return self.call(
+            work, lambda found: [self._leased("take_over", LINE, one, duration, session=session()) for one in found]
         )
+
+    def _leased(
+        self,
+        verb: str,
+        topic: str,
+        one: LeasedMessage,
+        duration: int,
+        place: int = 0,
+        session: int | None = None,
+    ) -> Event:
+        assert one.lease.until_ms == self._now_us // 1_000 + duration
+        assert (one.lease.topic, one.lease.id) == (topic, one.id)
+        noted = self._event(verb, topic, one.id, "leased", one.at_ms, lease=one.lease, session=session)
+        return noted._replace(attempts=one.attempts, body=one.body, place=place, bundle=one.lease.bundle)
 
     def use(
         self, verb: str, leases: Sequence[Lease], work: Callable[[], list[Outcome]], at_ms: int = 0
     ) -> list[Outcome]:
         """Do something with leases."""
-
-        def events(answer: list[Outcome], begun: float, ended: float, now_ms: int) -> list[Event]:
-            return [
-                Event(self.name, verb, begun, ended, now_ms, token.topic, one.id, one.outcome, at_ms, token, one.lease)
+        return self.call(
+            work,
+            lambda answer: [
+                self._event(verb, token.topic, one.id, one.outcome, at_ms, token=token, lease=one.lease)
                 for token, one in zip(leases, answer, strict=True)
-            ]
-
-        return self.call(work, events)
+            ],
+        )
 
     def extend(self, leases: Sequence[Lease], duration: int) -> list[Lease]:
         """Extend leases; those that hold now."""
-        outcomes = self.use("extend", leases, lambda: self.timeline.extend(leases, _ms(duration)))
+        outcomes = self.use("extend", leases, lambda: self.timeline.extend(leases, span(duration)))
         return [one.lease for one in outcomes if one.lease is not None]
 
     def release(self, leases: Sequence[Lease], at_ms: int | None) -> None:
@@ -192,153 +268,18 @@ class Actor:
         """Finish messages."""
         self.use("done", leases, lambda: self.timeline.done(leases))
 
+    # --- in the background ---
+
+    def prune(self, keep_ms: int) -> bool:
+        """Prune a step; tells whether there is more."""
+        prune = Prune(self._store, keep=span(keep_ms), clock=self._look)
+        return self.call(
+            prune.run_once,
+            lambda _: [self._event("prune", LINE, "", "pruned", self._now_us // 1_000 + 1 - keep_ms)],
+        )
+
 
 def at_of(message: NewMessage) -> int:
     """The moment of a message that was given one."""
     assert isinstance(message.at, int)
     return message.at
-
-
-# --- roles ------------------------------------------------------------------------------------------------------------
-
-
-def produce(actor: Actor, steps: int) -> None:
-    """Create messages with made and with chosen ids, the same again and again; move and cancel some."""
-    dice, group = actor.dice, "ours"
-    mine: list[str] = []
-    for step in range(steps):
-        what = dice.random()
-        chosen = [f"chosen-{number}" for number in dice.sample(range(IDS), dice.randint(1, 12))]
-        known = dice.sample(mine, min(len(mine), 3)) + chosen[:4]
-        if what < 0.5:
-            together = actor.soon(-5, 60)
-            messages = [NewMessage(id.encode(), dice.choice((together, actor.soon(-5, 60))), id) for id in chosen]
-            messages += [
-                NewMessage(f"{actor.name} {step} {one}".encode(), together) for one in range(dice.randint(0, 6))
-            ]
-            outcomes = actor.create(messages, group)
-            mine += [one.id for one, message in zip(outcomes, messages, strict=True) if message.id is None]
-        elif what < 0.55:
-            actor.create([NewMessage(chosen[0].encode(), actor.soon(0, 9), chosen[0])], "theirs")
-        elif what < 0.85:
-            # Some to another slice of the line, and perhaps back again.
-            actor.move({id: actor.soon(0, 80) + (dice.random() < 0.1) * 2 * SLICE_MS for id in known}, group)
-        else:
-            actor.cancel(known, group)
-
-
-def consume(actor: Actor, steps: int) -> None:
-    """Lease, in bulk and one by one; extend, release and finish; let some run out, and use what ran out."""
-    dice = actor.dice
-    held: list[Lease] = []
-    if dice.random() < 0.5:
-        actor.timeline.subscribe(LINE, actor.name)
-    for _ in range(steps):
-        held += [one.lease for one in _get(actor)]
-        dice.shuffle(held)
-        used, held = held[: dice.randint(0, 12)], held[12:] if dice.random() < 0.1 else held
-        what = dice.random()
-        if not used:
-            continue
-        if what < 0.25:
-            extended = actor.extend(used, dice.randint(10, 120))
-            # The old ones are kept as well: they are void.
-            held += extended
-        elif what < 0.45:
-            actor.release(used, dice.choice((None, actor.soon(-5, 40))))
-        elif what < 0.9:
-            actor.done(used)
-        held = [lease for lease in held if lease not in used or dice.random() < 0.3]
-
-
-def _get(actor: Actor) -> list[LeasedMessage]:
-    dice = actor.dice
-    duration = dice.choice((8, 30, 150))
-    if dice.random() < 0.2:
-        upcoming = actor.timeline.upcoming(LINE, actor.name, within=_ms(3), limit=3)
-        return [one for due in upcoming for one in actor.lease_one(due.id, due.version, duration)]
-    first = dice.randrange(BUCKETS)
-    buckets = range(first, dice.randint(first, BUCKETS)) if dice.random() < 0.4 else None
-    return actor.lease(LINE, dice.choice((1, 3, 20)), duration, buckets)
-
-
-def bury(actor: Actor, steps: int) -> None:
-    """Consume the dead letters."""
-    for _ in range(steps):
-        found = actor.lease(DEAD, 5, actor.dice.choice((5, 50)), None)
-        if found and actor.dice.random() < 0.5:
-            actor.done([one.lease for one in found])
-
-
-def tidy(actor: Actor, steps: int) -> None:
-    """Prune and rescue."""
-    for _ in range(steps):
-        actor.prune.run_once()
-        actor.rescue.run_once()
-
-
-ROLES: Final[dict[str, Callable[[Actor, int], None]]] = {
-    "produce": produce,
-    "consume": consume,
-    "bury": bury,
-    "tidy": tidy,
-}
-#: Who acts, by process if there are several.
-CAST: Final = (
-    ("produce-1", "consume-1", "tidy-1"),
-    ("produce-2", "consume-2", "consume-3"),
-    ("produce-3", "consume-4", "bury-1", "tidy-2"),
-)
-
-
-def prepare(store: Store) -> None:
-    """Make the topics."""
-    Timeline(store).create_topic(LINE, buckets=BUCKETS, max_attempts=MAX_ATTEMPTS, dead_letter=DEAD)
-
-
-def _act(name: str, seed: str, store: Store, clock: SharedClock, steps: int) -> list[Event]:
-    actor = Actor(name, seed, store, clock)
-    ROLES[name.partition("-")[0]](actor, steps)
-    return actor.events
-
-
-def act_in_threads(store: Store, names: Sequence[str], seed: str, clock: SharedClock, steps: int) -> list[Event]:
-    """All of them, as threads on one store."""
-    with ThreadPoolExecutor(len(names)) as threads:
-        running = [threads.submit(_act, name, seed, store, clock, steps) for name in names]
-        return [event for one in running for event in one.result(PATIENCE_S * 10)]
-
-
-def act_in_processes(url: str, seed: str, clock: SharedClock, steps: int) -> list[Event]:
-    """All of them, in processes with a few threads each."""
-    context = get_context("forkserver")
-    context.set_forkserver_preload(["tests.stores.acting", "psycopg", "pymysql"])
-    gate = context.Barrier(len(CAST))
-    started = []
-    try:
-        for names in CAST:
-            here, there = context.Pipe(duplex=False)
-            process = context.Process(target=_act_alone, args=(url, names, seed, clock, steps, gate, there))
-            process.start()
-            there.close()
-            started.append((process, here))
-        return [event for _, here in started for event in here.recv()]
-    finally:
-        for process, here in started:
-            here.close()
-            process.join(PATIENCE_S)
-            process.kill()
-            process.join()
-
-
-def _act_alone(url: str, names: Sequence[str], seed: str, clock: SharedClock, steps: int, gate: Any, end: Any) -> None:
-    with open_store(url) as store:
-        gate.wait(PATIENCE_S)
-        end.send(act_in_threads(store, names, seed, clock, steps))
-
-
-def tidy_up(store: Store, clock: Callable[[], int]) -> None:
-    """Prune until nothing is left to prune."""
-    prune = Prune(store, clock=clock)
-    while prune.run_once():
-        pass

@@ -10,6 +10,7 @@ import pytest
 
 from batchline.core.message import Lease, LeasedMessage, NewMessage, Outcome, made_place
 from batchline.errors import StoreUnavailable
+from batchline.runtime.consumer_session import ConsumerSession
 from batchline.runtime.prune import Prune
 from batchline.runtime.rescue import Rescue
 from batchline.runtime.timeline import Timeline
@@ -218,6 +219,29 @@ def bury_twins(timeline: Timeline, clock: HandClock, *, finished: bool) -> None:
         assert timeline.read("lower", "twin", producer_group=OURS).version == first.lease.version + 1
 
 
+# --- sessions of one consumer -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", ["leased_spots", "hold_spots"])
+def test_the_lease_of_a_session_that_begins_meanwhile_is_not_taken(place: Place, step: str) -> None:
+    (id,) = place.create(None)
+    ended = ConsumerSession(place.timeline, TOPIC, "one", lease=MINUTE)
+    ended.begin()
+    (left,) = place.timeline.lease(TOPIC, "one", duration=MINUTE, session=ended.number)
+    older = ConsumerSession(place.timeline, TOPIC, "one", lease=MINUTE)
+    assert older.begin() == []
+    ended.end()
+    newer = ConsumerSession(place.timeline, TOPIC, "one", lease=MINUTE)
+    taken: list[LeasedMessage] = []
+    store = Interrupted(place.store, step, lambda: taken.extend(newer.begin()))
+    assert place.on(store).take_over(TOPIC, "one", older.number) == []
+    assert store.has_happened
+    assert [one.id for one in taken] == [id]
+    assert words(place.timeline.done(left.lease)) == ["lost"]
+    assert words(place.timeline.done(leases(taken))) == ["done"]
+    place.check()
+
+
 # --- owners beside consumers ------------------------------------------------------------------------------------------
 
 
@@ -254,8 +278,13 @@ def test_a_lease_does_not_wait_for_its_owner_and_finds_what_is_left(place: Place
     place.check()
 
 
-@pytest.mark.parametrize("verb", ["extend", "release", "done"])
-def test_of_two_calls_with_one_lease_the_second_waits_and_has_lost_it(place: Place, verb: str) -> None:
+@pytest.mark.parametrize(
+    ("verb", "outcomes"),
+    [("extend", ["lost", "extended"]), ("release", ["released", "released"]), ("done", ["lost", "done"])],
+)
+def test_of_two_calls_with_one_lease_the_second_waits_and_has_lost_it_or_repeats_the_first(
+    place: Place, verb: str, outcomes: list[str]
+) -> None:
     place.create(None, None)
     found = leases(place.lease(2))
 
@@ -269,10 +298,7 @@ def test_of_two_calls_with_one_lease_the_second_waits_and_has_lost_it(place: Pla
             using = threads.submit(use)
             place.watch.wait_for_waiting(1)
         assert words(releasing.result()) == ["released"]
-        assert words(using.result(PATIENCE_S)) == [
-            "lost",
-            {"extend": "extended", "release": "released"}.get(verb, verb),
-        ]
+        assert words(using.result(PATIENCE_S)) == outcomes
     place.check()
 
 
@@ -330,6 +356,25 @@ def test_a_create_that_meets_a_message_as_it_is_removed_creates_it_anew(in_postg
     assert store.has_happened
     assert words(place.timeline.create(TOPIC, [message], producer_group=OURS)) == ["exists"]
     assert [one.id for one in place.lease(5)] == ["same"]
+    place.check()
+
+
+@pytest.mark.parametrize("step", ["message_ids", "bundles_by_number"])
+def test_a_create_that_meets_a_message_as_it_becomes_a_dead_letter_creates_it_anew(
+    in_postgresql: Place, step: str
+) -> None:
+    """In MariaDB who buries it would wait for the create."""
+    place = in_postgresql
+    place.create("same")
+    for _ in range(2):
+        assert len(place.lease(1)) == 1
+        place.pass_by(MINUTE)
+    store = Interrupted(place.store, step, Rescue(place.store, clock=place.clock).run_once)
+    message = NewMessage(b"parcel", place.now_ms, "same")
+    assert words(place.on(store).create(TOPIC, [message], producer_group=OURS)) == ["created"]
+    assert store.has_happened
+    assert [one.id for one in place.lease(5)] == ["same"]
+    assert [one.id for one in place.timeline.lease("dead", "undertaker")] == ["same"]
     place.check()
 
 

@@ -7,7 +7,7 @@ from batchline.core.session import SessionRow, Standing
 from batchline.errors import ConsumerReplaced
 from batchline.runtime.process_name import has_ended, process_name
 from batchline.runtime.timeline import Timeline
-from batchline.stores.fresh_numbers import fresh_number
+from batchline.stores.fresh_numbers import fresh_number, number_after
 
 __all__ = ["ConsumerSession", "replaced"]
 
@@ -51,7 +51,7 @@ class ConsumerSession:
         standing = self._attend()
         if standing.replaced and self._is_new:  # the others' clock is ahead of this one
             self._timeline.end_session(self._topic, self._consumer, self.number)
-            self.number = max(other.session for other in standing.others) + 1
+            self.number = number_after(max(other.session for other in standing.others))
             standing = self._attend()
         if standing.replaced:
             raise replaced(self._consumer)

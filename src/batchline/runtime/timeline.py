@@ -494,10 +494,15 @@ class Timeline:
         def lease(rows: Rows, when: When) -> list[LeasedMessage]:
             found, now_ms = live_topic(rows, topic), when.now_ms
             mine = SessionRow(consumer, session, now_ms)
-            others = standing_of(mine, rows.sessions(found.number, 0), now_ms, self._live_for_ms).others
             until_ms = now_ms + found.lease_ms(duration)
             leasing = Leasing(found, consumer, range(found.buckets), 0, until_ms, now_ms, session=session)
-            return take_over_leases(rows, leasing, {session, *(other.session for other in others)}, when.numbers)
+
+            def live() -> set[int]:
+                seen = rows.sessions(found.number, now_ms - self._live_for_ms)
+                standing = standing_of(mine, seen, now_ms, self._live_for_ms)
+                return {session, *(other.session for other in standing.others)}
+
+            return take_over_leases(rows, leasing, live, when.numbers)
 
         return self._change(MESSAGES_AT_ONCE, lease)
 

@@ -4,7 +4,7 @@ A chosen id is taken by a row of its own, so that two calls with the same id mee
 call answers for an id that is taken depends on the message that has it:
 
     on the line, or done           exists, if owner and body are the same; else conflict
-    cancelled, or removed since    created: the id was free
+    cancelled, removed or buried   created: the id was free
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -78,10 +78,10 @@ class _Twins:
         """The spot of a message; None once it was removed."""
         return next((spot for spot in self._spots.get(place[0], ()) if spot.bits >> place[1] & 1), None)
 
-    def has_left(self, place: Place) -> bool:
-        """Whether a message was cancelled or removed, so that its id is free."""
+    def has_left(self, place: Place, topic: Topic) -> bool:
+        """Whether a message was cancelled, removed, or went to a dead-letter topic, so that its chosen id is free."""
         spot = self.spot(place)
-        return spot is None or spot.segment == CANCELLED
+        return spot is None or spot.segment == CANCELLED or spot.topic != topic.number
 
 
 def create_messages(
@@ -154,7 +154,8 @@ def _meet_known(rows: TimelineRows, creating: _Creating, wanted: Sequence[int]) 
     indexes = {creating.ids[index]: index for index in wanted if creating.ids[index]}
     found = rows.message_ids(creating.topic.number, list(indexes))
     twins = _Twins(rows, found.values())
-    _meet_twins(creating, {indexes[id]: at for id, at in found.items() if not twins.has_left(at)}, twins)
+    taken = {indexes[id]: place for id, place in found.items() if not twins.has_left(place, creating.topic)}
+    _meet_twins(creating, taken, twins)
 
 
 def _answer_again(rows: TimelineRows, creating: _Creating, wanted: Sequence[int], first: int) -> bool:
@@ -213,7 +214,7 @@ def _insert_ids(rows: TimelineRows, creating: _Creating, drafts: list[Draft]) ->
         raise Busy("a message that had one of the ids was removed meanwhile")
     theirs = {id: place for id, place in found.items() if place != chosen[id][1]}
     twins = _Twins(rows, theirs.values())
-    free = {id: place for id, place in theirs.items() if twins.has_left(place)}
+    free = {id: place for id, place in theirs.items() if twins.has_left(place, creating.topic)}
     _take_ids(rows, topic, free, [one for one in ours if one.id in free])
     met = {chosen[id][0]: place for id, place in theirs.items() if id not in free}
     _meet_twins(creating, met, twins)

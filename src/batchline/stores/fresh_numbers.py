@@ -4,7 +4,7 @@ import secrets
 import threading
 from typing import Final
 
-__all__ = ["fresh_number"]
+__all__ = ["fresh_number", "number_after"]
 
 #: 2020-01-01: 41 bits of milliseconds from then on last until 2089.
 BEGIN_MS: Final = 1_577_836_800_000
@@ -22,3 +22,8 @@ def fresh_number(now_ms: int, count: int) -> int:
         first = by_time if by_time > _last else _last + secrets.randbits(CHANCE_BITS // 2)
         _last = first + count
     return first
+
+
+def number_after(number: int) -> int:
+    """A number that is larger than another, and hardly ever the one that another process takes after it."""
+    return number + 1 + secrets.randbits(CHANCE_BITS)

@@ -240,14 +240,19 @@ def lease_one_message(
 
 
 def take_over_leases(
-    rows: TimelineRows, leasing: Leasing, live: Collection[int], numbers: Iterator[int]
+    rows: TimelineRows, leasing: Leasing, live: Callable[[], Collection[int]], numbers: Iterator[int]
 ) -> list[LeasedMessage]:
-    """Lease anew what sessions of the same consumer have leased that are not alive: their leases are void."""
+    """Lease anew what sessions of the same consumer have leased that are not alive: their leases are void.
+
+    `live` reads which are. A session is noted before it leases, so it is read after the leases: none is missed.
+    """
     leasing.dead_letter = dead_letter_of(rows, leasing.topic)
     found = rows.leased_spots(leasing.topic.number, leasing.consumer, leasing.now_ms)
-    theirs = [spot.key for spot in found if spot.session not in live]
-    held = rows.hold_spots(theirs).values() if theirs else ()
-    spots = [one for one in held if one.is_leased(leasing.now_ms) and one.session not in live]
+    alive = live() if found else ()
+    theirs = [spot.key for spot in found if spot.session not in alive]
+    held = list(rows.hold_spots(theirs).values()) if theirs else []
+    alive = live() if held else ()  # another may have taken them over meanwhile
+    spots = [one for one in held if one.is_leased(leasing.now_ms) and one.session not in alive]
     bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
     line = LineChanges(numbers)
     for spot in sorted(spots, key=attrgetter("together", "number")):

@@ -118,7 +118,7 @@ class SqlTimelineRows:
 
     def insert_message_ids(self, topic: int, places: Sequence[IdPlace]) -> int:
         """Insert chosen ids; return how many were new."""
-        return self._session.insert_many("insert_message_ids", IdPlace._fields, places, topic=topic)
+        return self._session.insert_many("insert_message_ids", IdPlace._fields, places, topic=topic) if places else 0
 
     def message_ids(self, topic: int, ids: Sequence[str]) -> dict[str, Place]:
         """Bundle and place of chosen ids."""

@@ -103,6 +103,18 @@ def test_extending_is_no_attempt(dying: tuple[Line, Line]) -> None:
     assert ids_of(line.lease()) == ["a"]
 
 
+def test_a_made_id_goes_alone_from_among_chosen_ones(dying: tuple[Line, Line]) -> None:
+    line, dead = dying
+    chosen, made = NewMessage(b"chosen", id="a"), NewMessage(b"made")
+    _, created = line.timeline.create(line.topic, [chosen, made], producer_group=line.group)
+    assert line.cancel("a") == ["cancelled"]
+    for consumer in "vw":
+        assert ids_of(line.lease(consumer)) == [created.id]
+        line.wait(MINUTE_MS)
+    assert line.lease("x") == []
+    assert ids_of(dead.lease()) == [created.id]
+
+
 def test_others_are_leased_in_the_same_call(dying: tuple[Line, Line]) -> None:
     line, dead = dying
     old = [f"old{number}" for number in range(70)]

@@ -1,5 +1,7 @@
 """Sessions: processes that run under one consumer's name never hold the same message."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -122,9 +124,32 @@ def test_a_start_by_a_clock_that_is_behind_is_the_newest_all_the_same(line: Line
     line.timeline.attend_sessions(line.topic, [row])
     late = session_of(line)
     late.begin()
-    assert late.number == number + 1
+    assert late.number > number
     (standing,) = line.timeline.attend_sessions(line.topic, [row])
     assert standing.replaced
+
+
+class Interrupted(Timeline):
+    """A timeline on which something happens as a session ends."""
+
+    happen: Callable[[], object] = staticmethod(lambda: None)
+
+    def end_session(self, topic: str, consumer: str, session: int) -> None:
+        super().end_session(topic, consumer, session)
+        self.happen()
+
+
+def test_starts_at_once_by_clocks_that_are_behind_have_different_numbers(line: Line, store: Store) -> None:
+    session_of(line).begin()
+    timelines = [Interrupted(store, clock=line.clock) for _ in range(2)]
+    one, two = (ConsumerSession(timeline, line.topic, "w") for timeline in timelines)
+    one.number, two.number = 1, 2
+    timelines[0].happen = two.begin
+    with suppress(ConsumerReplaced):
+        one.begin()
+    assert one.number != two.number
+    with pytest.raises(ConsumerReplaced):
+        min(one, two, key=lambda session: session.number).beat()
 
 
 def test_a_message_leased_too_often_is_a_dead_letter_when_its_session_has_ended(line: Line) -> None:
