@@ -31,7 +31,7 @@ class Prune:
     ):
         """Prune what ended longer than `keep` ago: until then, a repeated call is recognised.
 
-        It takes on all topics, or `only` the one of this name. Of a topic that is being deleted nothing is kept.
+        It takes on all topics, or `only` the one of this name.
         """
         check_span("keep", keep, 0)
         self._store = store
@@ -47,7 +47,7 @@ class Prune:
 
     def _step(self, topic: Topic, now_ms: int) -> bool:
         # A moment later, so that what ended at this very moment goes as well.
-        before_ms = now_ms + 1 - (0 if topic.deleted else self._keep_ms)
+        before_ms = now_ms + 1 - self._keep_ms
         removed = self._store.transact(lambda rows: prune_ended(rows, topic, before_ms, AT_ONCE))
         folded = self._store.transact(lambda rows: rows.fold_tallies(topic.number, AT_ONCE))
         more = removed == AT_ONCE or folded == AT_ONCE
