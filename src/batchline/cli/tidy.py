@@ -10,7 +10,7 @@ import typer
 from batchline.cli import screen
 from batchline.cli.options import DEFAULT_STORE, Json, Store, read_span
 from batchline.cli.stores import open_existing
-from batchline.runtime.services import Services
+from batchline.runtime.services import KEPT, Services
 
 Every = Annotated[
     timedelta | None,
@@ -20,10 +20,10 @@ Keep = Annotated[
     timedelta,
     typer.Option(
         "--keep",
-        help="For how long ids of finished messages are kept.",
+        help="How long records of finished messages are kept, so that a repeated call is recognised.",
         metavar="SPAN",
         parser=read_span,
-        show_default="0s",
+        show_default="1m",
     ),
 ]
 
@@ -31,7 +31,7 @@ Keep = Annotated[
 def tidy(
     store: Store = DEFAULT_STORE,
     every: Every = None,
-    keep: Keep = timedelta(0),
+    keep: Keep = KEPT,
     json: Json = False,
 ) -> None:
     """Do a store's background work: once, until nothing is left to do, or for as long as it runs.
@@ -44,6 +44,7 @@ def tidy(
       batchline tidy
       batchline tidy --every 1s --store postgresql://batchline@db.example/batchline
       batchline tidy --keep 1d
+      batchline tidy --keep 0s
       batchline tidy --json
     """
     with open_existing(store) as found:

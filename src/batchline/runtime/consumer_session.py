@@ -42,9 +42,9 @@ class ConsumerSession:
         self.number = number or 0
 
     def begin(self) -> list[LeasedMessage]:
-        """Become the consumer. Return the messages that ended sessions had leased: their leases are new.
+        """Become the consumer. Return what the session holds: what ended sessions had leased, under new leases.
 
-        Raises ConsumerReplaced if a session that goes on is not the newest.
+        It can be repeated after an error. Raises ConsumerReplaced if a session that goes on is not the newest.
         """
         if not self.number:
             self.number = fresh_number(self._timeline.now_ms(), 1)
@@ -55,7 +55,8 @@ class ConsumerSession:
             standing = self._attend()
         if standing.replaced:
             raise replaced(self._consumer)
-        return self._take_over(standing)
+        self._take_over(standing)
+        return self.held()
 
     def beat(self, *, takes_over: bool = True) -> list[LeasedMessage]:
         """Say that the session is alive. If it `takes_over`, return the messages of sessions that ended meanwhile.

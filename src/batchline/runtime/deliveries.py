@@ -8,6 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from batchline.core.message import Outcome
+from batchline.core.name import reason_text
 from batchline.errors import StoreUnavailable
 from batchline.runtime.call_runner import CallRunner
 from batchline.runtime.timeline import Timeline
@@ -41,33 +42,28 @@ class Deliveries:
         self.endings: list[Ending] = []
 
     def settle(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
-        """Note what became of parcels, in one transaction; a long chain of ancestors is settled in more."""
+        """Note what became of parcels, in one transaction; a long chain of ancestors is settled in more.
+
+        A parcel that cannot be settled, by a defect of its fanout say, is logged and `lost`: it comes again when its
+        lease ends, and stops no other.
+        """
         self._timeline.check_clock()
         try:
             return self._settle_together(deliveries)
         except StoreUnavailable:
             raise
         except Exception:
-            if len(deliveries) == 1:
-                raise
             log.warning("%d parcels cannot be settled together; each is settled apart", len(deliveries), exc_info=True)
-        return self._settle_apart(deliveries)
+        return [outcome for one in deliveries for outcome in self._settle_apart(one)]
 
-    def _settle_apart(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
-        """Settle each parcel in a transaction of its own. Raise the first error when all have been tried."""
-        outcomes: list[Outcome] = []
-        errors: list[Exception] = []
-        for one in deliveries:
-            try:
-                outcomes += self._settle_together([one])
-            except StoreUnavailable:
-                raise
-            except Exception as error:
-                log.exception("parcel %r cannot be settled", one.parcel.id)
-                errors.append(error)
-        if errors:
-            raise errors[0]
-        return outcomes
+    def _settle_apart(self, one: Delivery) -> list[Outcome]:
+        try:
+            return self._settle_together([one])
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            log.exception("parcel %r cannot be settled; it comes again when its lease ends", one.parcel.id)
+            return [Outcome(one.lease.id, "lost", reason=reason_text(f"{type(error).__name__}: {error}"))]
 
     def _settle_together(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
         call_id = secrets.token_hex(8)

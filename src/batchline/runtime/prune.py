@@ -29,7 +29,7 @@ class Prune:
         only: str | None = None,
         clock: Callable[[], int] = now_us,
     ):
-        """Ids of messages that are done are kept for so long: until then, creating them again changes nothing.
+        """Prune what ended longer than `keep` ago: until then, a repeated call is recognised.
 
         It takes on all topics, or `only` the one of this name.
         """

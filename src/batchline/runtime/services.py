@@ -20,7 +20,7 @@ from batchline.stores.store import Store
 
 __all__ = ["KEPT", "Service", "Services"]
 
-#: How long what is finished can still be told from what never was, beside a service: longer than its clients try again.
+#: How long the record of a finished message is kept, so that a repeated call is recognised: longer than clients retry.
 KEPT: Final = timedelta(minutes=1)
 
 Wait = Callable[[asyncio.Event, float], Awaitable[None]]
@@ -50,13 +50,13 @@ class Services(Supervised):
         store: Store,
         *,
         every: timedelta = timedelta(seconds=1),
-        keep: timedelta = timedelta(0),
+        keep: timedelta = KEPT,
         beat: Beat | None = None,
         clock: Callable[[], int] = now_us,
         wait: Wait = wait_for,
         supervisor: Supervisor | None = None,
     ):
-        """Services that rest for so long; `keep` is how long ids of finished messages are kept.
+        """Services that rest `every` so often; `keep` is how long the records of finished messages are kept.
 
         With a `beat` its timeline is a broker's: its clock is compared with those of the other brokers. `troubles()`
         names the loops that fail; with a `supervisor` they are shown there, too.

@@ -508,8 +508,8 @@ class Timeline:
 
     def end_session(self, topic: str, consumer: str, session: int) -> None:
         """Forget a session; with the consumer's last one, the consumer leaves the topic."""
-        self._shares.pop((topic, consumer), None)
-        self._write(lambda rows: end_session(rows, known_topic(rows, topic), consumer, session))
+        if self._write(lambda rows: end_session(rows, known_topic(rows, topic), consumer, session)):
+            self._shares.pop((topic, consumer), None)
 
     def unsubscribe(self, topic: str, consumer: str) -> None:
         """Leave a topic: the others share its buckets from their next heartbeat on."""

@@ -93,7 +93,7 @@ class Worker(Supervised):
         chance: Callable[[], float] = random.random,
         supervisor: Supervisor | None = None,
     ):
-        """A worker with a name that should stay the same when it is started again: it gets its own leases back.
+        """A worker with a name that should stay the same when it is started again: it takes over what it had leased.
 
         `cost` is what a parcel takes of the limiter's capacity: 1 for each "parcel", "measurement" or "byte", or the
         sum of a field of its measurements, "field:ru". It holds at most `in_hand` parcels, and sends at most

@@ -83,13 +83,12 @@ class Subscriber:
         # First of all: an older socket does not make room for one that is refused.
         self._lease_ms = (await in_thread(timeline.topic, self.topic)).lease_ms(self._duration)
         try:
-            self._held = await in_thread(self.session.begin)
+            await in_thread(self.session.begin)
         except ConsumerReplaced as error:
             self._replaced = error
         await self._parts.roll.enter(self)
-        mine = await in_thread(self.session.held)
-        taken_over = {message.id for message in self._held}
-        self._held += [message for message in mine if message.id not in taken_over]
+        # Only now: an older socket of the same session has got something until it ended.
+        self._held = await in_thread(self.session.held)
 
     async def live(self) -> None:
         """Push and listen, until one side ends it."""

@@ -31,11 +31,13 @@ def attend_sessions(
     return [standing_of(one, live, now_ms, live_for_ms) for one in seen]
 
 
-def end_session(rows: TimelineRows, topic: Topic, consumer: str, session: int) -> None:
-    """Forget a session, and its consumer with the last one."""
+def end_session(rows: TimelineRows, topic: Topic, consumer: str, session: int) -> bool:
+    """Forget a session, and its consumer with the last one. Return whether it was the last."""
     rows.delete_session(topic.number, consumer, session)
-    if not any(one.consumer == consumer for one in rows.sessions(topic.number, 0)):
-        rows.delete_consumer(topic.number, consumer)
+    if any(one.consumer == consumer for one in rows.sessions(topic.number, 0)):
+        return False
+    rows.delete_consumer(topic.number, consumer)
+    return True
 
 
 def attend_broker(rows: TimelineRows, name: str, now_ms: int, live_for_ms: int) -> tuple[float, int]:

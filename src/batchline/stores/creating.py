@@ -124,7 +124,7 @@ def _create(rows: TimelineRows, creating: _Creating, wanted: Sequence[int], numb
     for draft in drafts:
         for index, id in zip(draft.indexes, draft.bundle.all_ids(), strict=True):
             outcomes[index] = Outcome(id, "created")
-    twins = _insert_ids(rows, creating, drafts)
+    twins = _insert_ids(rows, creating, drafts, new)
     _stand(rows, [draft for draft in drafts if draft.bundle.number in new], twins, numbers)
 
 
@@ -196,8 +196,11 @@ def _insert_bundles(rows: TimelineRows, bundles: list[Bundle]) -> set[int]:
     return ours.keys() - {spot.bundle for spot in rows.spots_of(ours)}
 
 
-def _insert_ids(rows: TimelineRows, creating: _Creating, drafts: list[Draft]) -> set[int]:
-    """Take the chosen ids. Return the indexes of messages whose ids another message has, with their outcomes set."""
+def _insert_ids(rows: TimelineRows, creating: _Creating, drafts: list[Draft], new: set[int]) -> set[int]:
+    """Take the chosen ids. Return the indexes of messages whose ids another message has, with their outcomes set.
+
+    Messages of bundles that are not `new` were created or refused when this call was committed before.
+    """
     topic = creating.topic.number
     chosen = {
         id: (draft.indexes[place], (draft.bundle.number, place))
@@ -214,7 +217,9 @@ def _insert_ids(rows: TimelineRows, creating: _Creating, drafts: list[Draft]) ->
         raise Busy("a message that had one of the ids was removed meanwhile")
     theirs = {id: place for id, place in found.items() if place != chosen[id][1]}
     twins = _Twins(rows, theirs.values())
-    free = {id: place for id, place in theirs.items() if twins.has_left(place, creating.topic)}
+    free = {
+        id: place for id, place in theirs.items() if chosen[id][1][0] in new and twins.has_left(place, creating.topic)
+    }
     _take_ids(rows, topic, free, [one for one in ours if one.id in free])
     met = {chosen[id][0]: place for id, place in theirs.items() if id not in free}
     _meet_twins(creating, met, twins)
@@ -268,7 +273,7 @@ def _compared(creating: _Creating, index: int, bundle: Bundle, place: int, spot:
     if bundle.producer_group != creating.owner:
         why = "another producer group has a message of this id"
     elif spot is None or spot.segment == CANCELLED:
-        why = "the message of this made id has ended: create it without an id"
+        why = "the message that had this id has ended: create it without an id, or in another call"
     elif spot.is_on_line and spot.topic != creating.topic.number:
         why = "the message of this id has gone to a dead-letter topic"
     elif bundle.bodies[place] != creating.bodies[index]:

@@ -40,6 +40,18 @@ def test_nothing_is_created_twice_however_late_it_is_repeated(stored_line: Line)
     assert line.counts() == (0, 0, 0)
 
 
+def test_a_repeated_call_does_not_take_an_id_that_was_cancelled_meanwhile(stored_line: Line) -> None:
+    line, number = stored_line, fresh_number(stored_line.now, 4)
+    line.create("a")
+    new: list[NewMessage | bytes] = [NewMessage(b"a", id="a"), NewMessage(b"b", id="b")]
+    assert words(created(line, new, number)) == ["exists", "created"]
+    line.cancel("a")
+    assert words(created(line, new, number)) == ["conflict", "created"], "it is not there, and is not said to be"
+    assert line.counts() == (0, 0, 1)
+    line.create("a")
+    assert line.counts() == (0, 0, 2)
+
+
 def test_what_was_finished_is_known_for_as_long_as_it_is_kept(stored_line: Line, store: Store) -> None:
     line, number = stored_line, fresh_number(stored_line.now, 2)
     first = created(line, [b"a"], number)
@@ -51,16 +63,16 @@ def test_what_was_finished_is_known_for_as_long_as_it_is_kept(stored_line: Line,
 
 
 def test_a_repeated_call_on_a_limited_topic_is_answered_as_before(store: Store, clock: HandClock) -> None:
-    line = Line(Timeline(store, clock=clock), clock).make(rate_limit=70)
-    new: list[NewMessage | bytes] = [b"a", NewMessage(b"b", id="b"), *[b"c"] * 66, NewMessage(b"d", id="d"), b"e", b"f"]
+    line = Line(Timeline(store, clock=clock), clock).make(rate_limit=80)
+    new: list[NewMessage | bytes] = [b"a", NewMessage(b"b", id="b"), *[b"c"] * 76, NewMessage(b"d", id="d"), b"e", b"f"]
     number = fresh_number(line.now, 2 * len(new))
     line.create("d")
     first = created(line, new, number)
-    assert words(first) == ["created"] * 68 + ["exists", "created", "limited"]
+    assert words(first) == ["created"] * 78 + ["exists", "created", "limited"]
     for ms in (0, 2_000):
         line.wait(ms)
         assert created(line, new, number) == first, "a repeated call creates nothing more"
-    assert line.counts() == (0, 0, 70)
+    assert line.counts() == (0, 0, 80)
     with pytest.raises(CallTaken):
         created(line, [*new[:3], b"other", *new[4:]], number)
 

@@ -71,7 +71,7 @@ def test_a_made_id_is_not_given_to_another_message(line: Line) -> None:
     line.cancel(made.id)
     (again,) = line.timeline.create(line.topic, [NewMessage(b"a", id=made.id)], producer_group=line.group)
     assert (again.outcome, again.ok) == ("conflict", False)
-    assert again.reason == "the message of this made id has ended: create it without an id"
+    assert again.reason == "the message that had this id has ended: create it without an id, or in another call"
     assert line.counts() == (0, 0, 0)
 
 
