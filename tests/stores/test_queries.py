@@ -10,13 +10,14 @@ import batchline
 from batchline.core.spot import Spot
 from batchline.stores.lane_rows import LaneRow
 from batchline.stores.queries import COMMON, FILES, named_style, pyformat_style, read_queries
+from batchline.stores.timeline_rows import IdPlace
 
 ROOMS = ("sqlite", "postgres", "mysql")
 #: What one database does in several statements and the others in one.
 OWN = {"sqlite": {"ack_shard"}, "postgres": set[str](), "mysql": set[str]()}
-#: Rows of spots, as JSON; where a database has arrays, or a driver takes row by row, they are columns.
+#: Rows of spots and ids, as JSON; where a database has arrays, or a driver takes row by row, they are columns.
 TABLES = {"keys", "rows"}
-COLUMNS = {*Spot._fields, *LaneRow._fields, "size", "version_before", "bits_before"}
+COLUMNS = {*Spot._fields, *LaneRow._fields, *IdPlace._fields, "size", "version_before", "bits_before"}
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,15 @@ class SqlTimelineRows:
 
     def remove_topic(self, topic: int) -> None:
         """Forget a topic of which nothing is left but counts and consumers."""
-        for part in ("tallies", "slices", "consumers", "sessions", "rates", "topic"):
-            self._session.run(f"remove_{part}", topic=topic)
+        for query in (
+            "remove_tallies",
+            "remove_slices",
+            "remove_consumers",
+            "remove_sessions",
+            "remove_rates",
+            "remove_topic",
+        ):
+            self._session.run(query, topic=topic)
 
     def producer_group(self, name: str) -> int:
         """The number of a producer group, which is made if there is none."""
