@@ -8,6 +8,7 @@ import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from multiprocessing import get_context
 from typing import Any, Final, TypeVar
 
@@ -64,9 +65,9 @@ def span(ms: int) -> timedelta:
 class NotedTimeline(Timeline):
     """A timeline that notes the numbers of bundles, and what it is asked about sessions."""
 
-    def __init__(self, store: Store, clock: Callable[[], int], note: Callable[..., None]):
+    def __init__(self, store: Store, clock: Callable[[], int], actor: "Actor"):
         super().__init__(store, clock=clock, live_for=span(LIVE_FOR_MS))
-        self._note = note
+        self._actor = actor
         #: The number of the bundle that the last call created.
         self.bundle = 0
 
@@ -79,14 +80,24 @@ class NotedTimeline(Timeline):
         (row,) = seen
         begun = elapsed_seconds()
         standings = super().attend_sessions(topic, seen)
-        self._note("attend", row.session, begun, row.seen_ms)
+        self._actor.note_session("attend", row.session, begun, row.seen_ms)
         return standings
 
+    def take_over(
+        self, topic: str, consumer: str, session: int, *, duration: timedelta | None = None
+    ) -> list[LeasedMessage]:
+        """Note what a session takes over."""
+        assert duration is not None
+        taking, ms = partial(super().take_over, topic, consumer, session, duration=duration), duration // span(1)
+        return self._actor.call(
+            taking, lambda found: [self._actor.leased("take_over", topic, one, ms, session=session) for one in found]
+        )
+
     def end_session(self, topic: str, consumer: str, session: int) -> None:
-        """Note that a session was ended, before it is: others may know at once."""
+        """Note that a session was ended."""
         begun = elapsed_seconds()
         super().end_session(topic, consumer, session)
-        self._note("end", session, begun, 0)
+        self._actor.note_session("end", session, begun, 0)
 
 
 class Actor:
@@ -104,7 +115,7 @@ class Actor:
         self._skew_us = 1_000 * skew_ms
         self._now_us = 0
         self._process = os.getpid()
-        self.timeline = NotedTimeline(store, self._look, self._note_session)
+        self.timeline = NotedTimeline(store, self._look, self)
         self.rescue = Rescue(store, clock=clock)
 
     def _look(self) -> int:
@@ -127,7 +138,8 @@ class Actor:
     def _event(self, verb: str, topic: str, id: str, outcome: str, at_ms: int = 0, **more: Any) -> Event:
         return Event(self.name, verb, 0.0, 0.0, 0, topic, id, outcome, at_ms, **more)
 
-    def _note_session(self, verb: str, session: int, begun: float, seen_ms: int) -> None:
+    def note_session(self, verb: str, session: int, begun: float, seen_ms: int) -> None:
+        """Note that a session was seen or ended."""
         self.calls += 1
         self.sessions.append(SessionEvent(verb, session, begun, elapsed_seconds(), seen_ms, self._process))
 
@@ -202,7 +214,7 @@ class Actor:
                 topic, name, limit=limit, duration=span(duration), buckets=buckets, session=session
             ),
             lambda found: [
-                self._leased("lease", topic, one, duration, place, session) for place, one in enumerate(found)
+                self.leased("lease", topic, one, duration, place, session) for place, one in enumerate(found)
             ],
         )
         assert len(found) <= limit
@@ -216,20 +228,12 @@ class Actor:
         """Lease one message that was upcoming."""
         found = self.call(
             lambda: self.timeline.lease_one(LINE, id, version, self.name, duration=span(duration)),
-            lambda one: [self._leased("lease_one", LINE, one, duration)] if one else [],
+            lambda one: [self.leased("lease_one", LINE, one, duration)] if one else [],
         )
         assert found is None or found.lease.version == version + 1
         return [found] if found else []
 
-    def take_over(
-        self, work: Callable[[], list[LeasedMessage]], duration: int, session: Callable[[], int]
-    ) -> list[LeasedMessage]:
-        """Begin a session, or let it beat, and note what it takes over."""
-        return self.call(
-            work, lambda found: [self._leased("take_over", LINE, one, duration, session=session()) for one in found]
-        )
-
-    def _leased(
+    def leased(
         self,
         verb: str,
         topic: str,
@@ -238,6 +242,7 @@ class Actor:
         place: int = 0,
         session: int | None = None,
     ) -> Event:
+        """Describe a lease that a call was given."""
         assert one.lease.until_ms == self._now_us // 1_000 + duration
         assert (one.lease.topic, one.lease.id) == (topic, one.id)
         noted = self._event(verb, topic, one.id, "leased", one.at_ms, lease=one.lease, session=session)

@@ -146,7 +146,7 @@ def work(actor: Actor, steps: int) -> None:
             held = held + taken
         elif what < 0.4:
             try:
-                held = held + _attend(actor, session, session.beat)
+                held = held + [one.lease for one in session.beat()]
             except ConsumerReplaced:
                 actor.done(held[: len(held) // 2])
                 session.end()
@@ -166,13 +166,9 @@ TAKEN_FOR_MS: Final = 200
 def _begin(actor: Actor) -> tuple[ConsumerSession, list[Lease]]:
     session = ConsumerSession(actor.timeline, LINE, WORKER, lease=span(TAKEN_FOR_MS))
     try:
-        return session, _attend(actor, session, session.begin)
+        return session, [one.lease for one in session.begin()]
     except ConsumerReplaced:  # another began at the same time
         return session, []
-
-
-def _attend(actor: Actor, session: ConsumerSession, call: Callable[[], list[LeasedMessage]]) -> list[Lease]:
-    return [one.lease for one in actor.take_over(call, TAKEN_FOR_MS, lambda: session.number)]
 
 
 def bury(actor: Actor, steps: int) -> None:
