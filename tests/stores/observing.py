@@ -1,5 +1,7 @@
 """Our own look at a database server: connections beside the store's, and who waits for whom."""
 
+import random
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any, Final
@@ -9,8 +11,10 @@ from tests.waiting import wait_until
 
 __all__ = ["Beside", "beside"]
 
-#: InnoDB shows who waits as it was when somebody last asked, unless that is 0.1 s ago.
+#: InnoDB shows the waits as they were at the last look of any connection, unless that is 0.1 s ago.
 INNODB_S: Final = 0.12
+#: Two tests that look at one server in turns must not keep each other from seeing anything new.
+JITTER_S: Final = 0.3
 
 WAITING: Final = {
     "postgresql": (
@@ -50,8 +54,17 @@ class Beside:
         return int(self.run(WAITING[self._kind])[0][0])
 
     def wait_for_waiting(self, number: int) -> None:
-        """Go on when so many transactions in this database wait for a lock."""
-        wait_until(lambda: self.waiting() == number, INNODB_S if self._kind == "mysql" else 0.01)
+        """Continue when this number of transactions in this database wait for a lock."""
+        if self._kind != "mysql":
+            wait_until(lambda: self.waiting() == number)
+            return
+        pause = threading.Event()
+
+        def is_so() -> bool:
+            pause.wait(random.uniform(0, JITTER_S))
+            return self.waiting() == number
+
+        wait_until(is_so, INNODB_S)
 
     def connected(self) -> list[int]:
         """The numbers of the store's connections; in MariaDB, of all others in this database."""
