@@ -92,17 +92,20 @@ def test_who_publishes_what_another_has_not_committed_waits_and_publishes_nothin
 
 def test_a_store_from_before_there_were_lanes_is_brought_up_to_date_with_what_is_in_it(sql_database: str) -> None:
     open_store(sql_database).close()
-    for table in ("lanes", "tokens", "reports"):  # all that came with it, and since
-        write(sql_database, f"DROP TABLE batchline_{table}")
-    write(sql_database, "DELETE FROM batchline_migrations WHERE number > 3")
+    clock = HandClock()
     with find_store(read_address(sql_database)) as store:
-        assert store.version() == 3
-        clock = HandClock()
         tracker, timeline = Tracker(store, clock=clock), Timeline(store, clock=clock)
         timeline.create_topic("jobs")
         timeline.create("jobs", [NewMessage(b"old", id="order-7")], producer_group="p")
         fanout = tracker.open("old").id
         (group,) = tracker.add(fanout, 3)
+    for table in ("lanes", "tokens", "reports", "sessions"):  # all that came with it, and since
+        write(sql_database, f"DROP TABLE batchline_{table}")
+    for table, column in (("spots", "session"), ("attempts", "version")):
+        write(sql_database, f"ALTER TABLE batchline_{table} DROP COLUMN {column}")
+    write(sql_database, "DELETE FROM batchline_migrations WHERE number > 3")
+    with find_store(read_address(sql_database)) as store:
+        assert store.version() == 3
     with open_store(sql_database) as store:
         assert store.version() == len(read_migrations(store.room))
         timeline, tracker = Timeline(store, clock=clock), Tracker(store, clock=clock)

@@ -1,6 +1,8 @@
 """What consumers see of messages, on any store, without leasing them."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain, groupby
+from operator import attrgetter
 
 from batchline.core.bundle import Bundle
 from batchline.core.item_group import indexes_of
@@ -16,14 +18,15 @@ __all__ = ["held_messages", "next_due_ms", "upcoming_messages"]
 def held_messages(
     rows: TimelineRows, topics: Iterable[Topic], consumer: str, session: int | None, now_ms: int
 ) -> list[LeasedMessage]:
-    """List the messages that a consumer has active leases on; of one of its sessions, or of all."""
+    """List the messages that a consumer, or one of its sessions, has active leases on, in the order of leasing."""
     found: list[LeasedMessage] = []
     for topic in topics:
         leased = rows.leased_spots(topic.number, consumer, now_ms)
         spots = [spot for spot in leased if session in (None, spot.session)]
         bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
-        for spot in spots:
-            found += leased_messages(topic.name, spot, bundles[spot.bundle], spot.at_ms)
+        for _, together in groupby(spots, attrgetter("together")):
+            some = [leased_messages(topic.name, spot, bundles[spot.bundle], spot.at_ms) for spot in together]
+            found += sorted(chain(*some), key=attrgetter("place"))
     return found
 
 
