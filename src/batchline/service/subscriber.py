@@ -261,12 +261,12 @@ class Subscriber:
         return None
 
     async def _change(self, frame: Extend | Release | Done) -> list[Outcome]:
-        change = self._changing(frame, self._leases(frame.leases))
-        outcomes = await self._parts.in_thread(change)
+        leases = self._leases(frame.leases)
+        outcomes = await self._parts.in_thread(self._changing(frame, leases))
         if isinstance(frame, Extend):
-            self._hand.extended(outcomes)
+            self._hand.extended(leases, outcomes)
         else:
-            self._hand.finished(outcomes)
+            self._hand.finished(leases)
             self._done += sum(outcome.outcome == "done" for outcome in outcomes)
         self._room.set()
         self._end_if_retired()
