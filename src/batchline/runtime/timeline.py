@@ -507,8 +507,9 @@ class Timeline:
         return self._change(MESSAGES_AT_ONCE, lease)
 
     def end_session(self, topic: str, consumer: str, session: int) -> None:
-        """Forget a session; with the consumer's last one, the consumer leaves the topic."""
-        if self._write(lambda rows: end_session(rows, known_topic(rows, topic), consumer, session)):
+        """Forget a session; with the consumer's last live one, the consumer leaves the topic."""
+        mine = SessionRow(consumer, session, self.now_ms())
+        if self._write(lambda rows: end_session(rows, known_topic(rows, topic), mine, self._live_for_ms)):
             self._shares.pop((topic, consumer), None)
 
     def unsubscribe(self, topic: str, consumer: str) -> None:

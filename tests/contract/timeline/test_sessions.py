@@ -87,6 +87,19 @@ def test_what_a_session_leaves_goes_to_the_next_at_its_next_beat(line: Line) -> 
     assert line.timeline.consumers(line.topic) == []
 
 
+def test_the_consumer_leaves_with_its_last_live_session(line: Line) -> None:
+    """The row of a session that was killed stays for a day; until then others would wait for buckets nobody serves."""
+    killed, last = session_of(line), session_of(line)
+    killed.begin()
+    line.wait(LIVE_MS + 1)
+    line.timeline.heartbeat(line.topic, "w")
+    line.timeline.heartbeat(line.topic, "other")
+    last.begin()
+    last.end()
+    assert [row.consumer for row in line.timeline.consumers(line.topic)] == ["other"]
+    assert line.timeline.heartbeat(line.topic, "other").buckets == range(1_024)
+
+
 def test_a_session_that_goes_on_has_its_own_leases_only(line: Line) -> None:
     line.create("a", "b")
     older, newer = session_of(line), session_of(line)
