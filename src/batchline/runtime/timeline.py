@@ -42,6 +42,7 @@ from batchline.core.timeline_checks import (
     check_moves,
     check_number,
     check_range,
+    check_session,
     check_speed,
 )
 from batchline.core.topic import Topic, span_ms
@@ -293,6 +294,7 @@ class Timeline:
         check_name("the name of a topic", topic)
         check_name("the consumer", consumer)
         check_number("limit", limit, MOST_LEASED)
+        check_session(session)
         self.check_clock()
 
         def lease(rows: Rows, when: When) -> list[LeasedMessage]:
@@ -379,6 +381,7 @@ class Timeline:
         check_name("the consumer", consumer)
         if topic is not None:
             check_name("the name of a topic", topic)
+        check_session(session)
         now_ms = self.now_ms()
 
         def held(rows: Rows) -> list[LeasedMessage]:
