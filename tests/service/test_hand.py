@@ -8,19 +8,28 @@ from batchline.service.hand import MOST_AT_ONCE, Hand, check_prefetch
 
 
 def lease(id: str, until_ms: int = 1_000) -> Lease:
-    return Lease("jobs", id, 1, "c", until_ms, 1, 1, 0)
+    return Lease("jobs", id, 1, "c", until_ms, 1, 1, ord(id))
 
 
 def test_what_is_pushed_takes_room_until_it_is_finished_or_lost() -> None:
     hand = Hand(3)
     hand.take([lease("a"), lease("b"), lease("c")])
     assert hand.room() == 0
-    hand.finished([Outcome("a", "done"), Outcome("b", "lost"), Outcome("unknown", "done")])
+    hand.finished([lease("a"), lease("b"), lease("u")])
     assert hand.room() == 2
-    hand.extended([Outcome("c", "extended", lease("c", 2_000)), Outcome("x", "extended", lease("x"))])
+    outcomes = [Outcome("c", "extended", lease("c", 2_000)), Outcome("x", "extended", lease("x"))]
+    hand.extended([lease("c"), lease("x")], outcomes)
     assert hand.leases() == [lease("c", 2_000)]
-    hand.extended([Outcome("c", "lost")])
+    hand.extended([lease("c", 2_000)], [Outcome("c", "lost")])
     assert (hand.room(), len(hand)) == (3, 0)
+
+
+def test_two_messages_of_one_id_take_room_for_two() -> None:
+    hand = Hand(3)
+    hand.take([lease("a"), lease("a")._replace(bundle=2)])
+    assert hand.room() == 1
+    hand.finished([lease("a")])
+    assert hand.leases() == [lease("a")._replace(bundle=2)]
 
 
 def test_what_has_ended_by_itself_takes_no_room() -> None:

@@ -9,16 +9,18 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from starlette.websockets import WebSocketDisconnect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from batchline import NewMessage, Timeline, open_store
-from batchline.core.message import moment_ms
+from batchline.core.message import moment_ms, read_lease
 from batchline.runtime.tokens import Tokens
 from batchline.service import roll
 from batchline.service.operation import Socket
 from batchline.service.service import SOCKETS
+from batchline.service.subscriber import Subscriber
 from batchline.wire.push import LARGEST_FRAME, Close
 from tests.doubles import new_id
 from tests.service.serving import Place, placed
@@ -195,6 +197,27 @@ def test_a_session_whose_connection_was_lost_keeps_its_messages(place: Place, ti
             assert heard(older, "outcomes")["outcomes"][0]["outcome"] == "done"
             assert heard(older, "problem")["problem"]["type"] == "/problems/ConsumerReplaced"
             assert closed(older) == Close.REPLACED
+
+
+def test_a_session_that_is_cut_off_again_before_it_is_greeted_keeps_its_messages(
+    place: Place, timeline: Timeline, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(timeline, topic, 1)
+    with socket(place, topic) as opened:
+        session = heard(opened, "subscribed")["session"]
+        (message,) = pushed(opened, 1)
+        opened.socket.shutdown(SHUT_RDWR)
+
+    async def cut_off(_: Subscriber) -> None:
+        raise WebSocketDisconnect(1006)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Subscriber, "_greet", cut_off)
+        with socket(place, topic, f"consumer=c&prefetch=3&session={session}") as again:
+            closed(again)
+    with socket(place, topic) as newer:
+        assert heard(newer, "subscribed")["resumed"] == 0, "its process works on the message"
+    assert [one.lease.version for one in timeline.my_leases("c", topic=topic)] == [read_lease(message["lease"]).version]
 
 
 @pytest.mark.parametrize("session", ["0", "-1", "9223372036854775808", "x"])

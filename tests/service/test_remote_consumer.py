@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -235,6 +236,63 @@ def test_an_older_consumer_of_the_same_name_ends_with_an_error(place: Place, tim
         await asyncio.wait_for(newer, PATIENCE_S)
 
     asyncio.run(both())
+
+
+def test_messages_that_share_an_id_are_each_handled_and_done(place: Place, timeline: Timeline, topic: str) -> None:
+    """A dead-letter topic may hold several messages of one id: the second is not the first, pushed again."""
+    dead = timeline.create_topic(new_id(), lease=timedelta(seconds=30)).name
+    timeline.update_topic(topic, max_attempts=1, dead_letter=dead)
+    handled: list[bytes] = []
+
+    async def handle(message: LeasedMessage) -> None:
+        handled.append(message.body)
+        await until(partial(has_handled, 3))
+
+    def has_handled(count: int) -> bool:
+        return len(handled) == count
+
+    async def bury_three() -> None:
+        for number in range(3):
+            await until(partial(has_handled, number))
+            timeline.create(topic, [NewMessage(b"%d" % number, id="same")], producer_group="p")
+            timeline.release(timeline.lease(topic, "w"))
+            assert timeline.lease(topic, "w") == []
+        await until(lambda: timeline.count(dead).total == 0)
+
+    consumer = consumer_of(place, dead, handle, concurrency=3)
+    run(consumer, bury_three)
+    assert handled == [b"0", b"1", b"2"]
+    assert consumer.outcomes == {"done": 3}
+
+
+def test_a_message_created_under_the_id_of_one_in_hand_is_not_finished_in_its_place() -> None:
+    brokers = HandClock()
+    handled: list[bytes] = []
+    is_created, is_over = asyncio.Event(), asyncio.Event()
+    with open_store("memory://") as store, placed(store, clock=brokers) as place:
+        assert place.service is not None
+        timeline = place.service.parts.timeline
+        topic = timeline.create_topic("jobs").name
+        timeline.create(topic, [NewMessage(b"old", id="a")], producer_group="p")
+
+        async def handle(message: LeasedMessage) -> None:
+            handled.append(message.body)
+            await (is_created if message.body == b"old" else is_over).wait()
+
+        async def replace_message() -> None:
+            await until(lambda: handled == [b"old"])
+            brokers.us += 3_600_000_000  # its lease has ended
+            assert timeline.cancel(topic, ["a"], producer_group="p")[0].ok
+            assert timeline.create(topic, [NewMessage(b"new", id="a")], producer_group="p")[0].outcome == "created"
+            await until(lambda: timeline.count(topic).processing == 1)
+            is_created.set()
+            await until(lambda: handled == [b"old", b"new"] and consumer.in_hand == 1)
+            assert timeline.count(topic).processing == 1, "the end of the old handler is not that of the new message"
+            is_over.set()
+            await until(lambda: timeline.count(topic).total == 0)
+
+        consumer = consumer_of(place, topic, handle)
+        run(consumer, replace_message)
 
 
 def test_a_wrong_token_ends_it_and_is_not_shown() -> None:

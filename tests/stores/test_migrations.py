@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from batchline.core.message import NewMessage
 from batchline.errors import SchemaMismatch
+from batchline.runtime.prune import Prune
+from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
 from batchline.stores.address import read_address
 from batchline.stores.migrations import read_migrations, statements_of
@@ -166,3 +169,29 @@ def test_the_three_databases_have_the_same_tables_and_columns(
     in_sqlite, in_postgresql, in_mariadb = map(columns, urls)
     assert in_sqlite == in_postgresql == in_mariadb
     assert "batchline_fanouts" in in_sqlite
+
+
+def test_what_was_done_before_sessions_came_is_not_created_again(sql_database: str) -> None:
+    messages = [NewMessage(b"job", id=f"job-{number}") for number in range(64)]
+    with open_store(sql_database) as store:
+        timeline = Timeline(store)
+        timeline.create_topic("jobs")
+        timeline.create("jobs", messages, producer_group="p")
+        for leased in (timeline.lease("jobs", "w", limit=9), timeline.lease("jobs", "w", limit=55)[50:]):
+            timeline.done(leased)
+    # As it was: ended spots without bits.
+    write(sql_database, "UPDATE batchline_spots SET bits = 0, size = 0 WHERE segment = -1")
+    write(sql_database, "DROP TABLE batchline_sessions")
+    for table, column in (("spots", "session"), ("attempts", "version")):
+        write(sql_database, f"ALTER TABLE batchline_{table} DROP COLUMN {column}")
+    write(sql_database, "DELETE FROM batchline_migrations WHERE number > 5")
+    with open_store(sql_database) as store:
+        timeline = Timeline(store)
+        assert {one.outcome for one in timeline.create("jobs", messages, producer_group="p")} == {"exists"}
+        assert timeline.count("jobs").total == 64 - 9 - 5
+        prune = Prune(store, clock=lambda: 1_000 * (timeline.now_ms() + 60_000))
+        while prune.run_once():
+            pass
+        assert select(sql_database, "SELECT COUNT(*) FROM batchline_message_ids") == [(64 - 9 - 5,)]
+        again = timeline.create("jobs", messages, producer_group="p")
+        assert [one.outcome for one in again].count("created") == 9 + 5

@@ -4,6 +4,7 @@ import random
 import ssl
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Final
 from urllib.parse import urlencode
 
@@ -56,7 +57,7 @@ class Push:
         self._wake: Callable[[], None] = lambda: None
         self._arrived: list[LeasedMessage] = []
         #: Of what was taken and is not finished: the newest lease, by message.
-        self._leases: dict[str, Lease] = {}
+        self._leases: dict[tuple[int, int], Lease] = {}
         self._ahead_ms = 0
         self._failures = 0
         #: As the service has named it; by it a new connection goes on with what is in hand.
@@ -83,7 +84,7 @@ class Push:
         """Messages that have come."""
         await self._connected()
         taken, self._arrived = self._arrived, []
-        self._leases.update((message.id, message.lease) for message in taken)
+        self._leases.update((message.lease.message_key, message.lease) for message in taken)
         return taken
 
     async def until_due(self) -> float:
@@ -93,19 +94,20 @@ class Push:
     async def extend(self, leases: Sequence[Lease]) -> list[Outcome]:
         """Hold messages for a lease from now on."""
         connection = await self._connected()
-        return await connection.ask(Extend(leases=self._texts(leases)), self._extended)
+        return await connection.ask(Extend(leases=self._texts(leases)), partial(self._extended, leases))
 
     async def release(self, leases: Sequence[Lease], after: timedelta | None, reason: str) -> list[Outcome]:
         """Give messages back, due after a span by the service's clock, or at once."""
         connection = await self._connected()
         after_ms = None if after is None else span_ms(after)
         frame = Release(leases=self._texts(leases), after_ms=after_ms, reason=reason)
-        return await connection.ask(frame, self._finished)
+        return await connection.ask(frame, partial(self._finished, leases))
 
     async def done(self, finished: Finished) -> list[Outcome]:
         """Finish messages."""
         connection = await self._connected()
-        return await connection.ask(Done(leases=self._texts([lease for _, lease in finished])), self._finished)
+        leases = [lease for _, lease in finished]
+        return await connection.ask(Done(leases=self._texts(leases)), partial(self._finished, leases))
 
     async def beat(self, speed: float) -> list[LeasedMessage]:  # noqa: ARG002 - the service counts for itself
         """Say what the clock shows; what there is to take arrives by itself."""
@@ -176,27 +178,27 @@ class Push:
     def _take_in(self, forms: list[LeasedForm]) -> None:
         """Messages have come; one that a handler still has is not handed out again, but has another lease now."""
         for message in leased_of(LeasedMessages(forms)):
-            if message.id in self._leases:
-                self._leases[message.id] = message.lease
+            if message.lease.message_key in self._leases:
+                self._leases[message.lease.message_key] = message.lease
             else:
                 self._arrived.append(message)
         self._wake()
 
     def _texts(self, leases: Sequence[Lease]) -> list[str]:
-        return [lease_text(self._leases.get(lease.id, lease)) for lease in leases]
+        return [lease_text(self._leases.get(lease.message_key, lease)) for lease in leases]
 
-    def _extended(self, outcomes: list[Outcome]) -> None:
+    def _extended(self, leases: Sequence[Lease], outcomes: list[Outcome]) -> None:
         self._failures = 0
-        for outcome in outcomes:
+        for lease, outcome in zip(leases, outcomes, strict=True):
             if outcome.lease is None:
-                self._leases.pop(outcome.id, None)
+                self._leases.pop(lease.message_key, None)
             else:
-                self._leases[outcome.id] = outcome.lease
+                self._leases[lease.message_key] = outcome.lease
 
-    def _finished(self, outcomes: list[Outcome]) -> None:
+    def _finished(self, leases: Sequence[Lease], _: list[Outcome]) -> None:
         self._failures = 0
-        for outcome in outcomes:
-            self._leases.pop(outcome.id, None)
+        for lease in leases:
+            self._leases.pop(lease.message_key, None)
 
 
 def _raise_once(lost: Connection) -> None:

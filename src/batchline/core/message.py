@@ -137,6 +137,11 @@ class Lease(NamedTuple):
         """When it ends, unless it is extended."""
         return moment_of(self.until_ms * 1_000)
 
+    @property
+    def message_key(self) -> tuple[int, int]:
+        """Bundle and place, which no two messages share; an id can name several, one after the other."""
+        return self.bundle, self.place
+
     def is_expired(self, now: datetime | int) -> bool:
         """Return whether it has ended at a moment, unless it was extended: true from `until` on."""
         return check_at("now", now, up=False) >= self.until_ms

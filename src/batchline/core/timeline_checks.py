@@ -22,6 +22,7 @@ __all__ = [
     "check_moves",
     "check_number",
     "check_range",
+    "check_session",
     "check_speed",
 ]
 
@@ -33,6 +34,8 @@ MOST_BINS: Final = 10_000
 #: Numbers of bundles and spots begin with it.
 #: Below what every database holds, with room for the numbers that follow it.
 MOST_CALL_NUMBER: Final = (1 << 63) - (1 << 20)
+#: The largest number that every database holds.
+MOST_SESSION: Final = (1 << 63) - 1
 
 
 def check_many(values: Iterable[T], what: str) -> Iterable[T]:
@@ -77,6 +80,12 @@ def check_number(name: str, number: object, most: int) -> None:
     """A whole number up to the most."""
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= most:
         raise InvalidCount(f"{name} must be a whole number from 1 to {most:,}, got {shown(number)}")
+
+
+def check_session(session: object) -> None:
+    """Refuse what is no number of a session; None stands for no session."""
+    if session is not None:
+        check_number("session", session, MOST_SESSION)
 
 
 def check_call_number(number: object, transactions: int) -> None:

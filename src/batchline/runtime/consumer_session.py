@@ -35,7 +35,7 @@ class ConsumerSession:
     ) -> None:
         """A new session of this process; or one that goes on, by its number, of a process that is elsewhere."""
         self._timeline, self._topic, self._consumer, self._lease = timeline, topic, consumer, lease
-        self._process = process_name() if process is None else process
+        self._process = process
         self._others: tuple[SessionRow, ...] = ()
         self._is_new = number is None
         #: Zero until it has begun.
@@ -85,6 +85,8 @@ class ConsumerSession:
 
     def row(self) -> SessionRow:
         """Describe it as it is now."""
+        if self._process is None:  # not when it is built: a daemon may fork after that
+            self._process = process_name()
         return SessionRow(self._consumer, self.number, self._timeline.now_ms(), self._process)
 
     def _attend(self) -> Standing:

@@ -29,12 +29,28 @@ def has_ended(process: str) -> bool:
         place, pid, started = process.rsplit("/", 2)
         if place != _place():
             return False
-        state, since = _state(int(pid))
-    except FileNotFoundError:
-        return True
-    except (OSError, ValueError, IndexError):
+        return _is_over(int(pid), started)
+    except (OSError, ValueError, IndexError, OverflowError):
         return False
+
+
+def _is_over(pid: int, started: str) -> bool:
+    try:
+        state, since = _state(pid)
+    except FileNotFoundError:
+        return not _exists(pid)
     return since != started or state in OVER
+
+
+def _exists(pid: int) -> bool:
+    """Tell whether there is a process, also where /proc hides those of other users (hidepid)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _place() -> str:

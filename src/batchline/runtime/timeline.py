@@ -42,6 +42,7 @@ from batchline.core.timeline_checks import (
     check_moves,
     check_number,
     check_range,
+    check_session,
     check_speed,
 )
 from batchline.core.topic import Topic, span_ms
@@ -293,6 +294,7 @@ class Timeline:
         check_name("the name of a topic", topic)
         check_name("the consumer", consumer)
         check_number("limit", limit, MOST_LEASED)
+        check_session(session)
         self.check_clock()
 
         def lease(rows: Rows, when: When) -> list[LeasedMessage]:
@@ -379,6 +381,7 @@ class Timeline:
         check_name("the consumer", consumer)
         if topic is not None:
             check_name("the name of a topic", topic)
+        check_session(session)
         now_ms = self.now_ms()
 
         def held(rows: Rows) -> list[LeasedMessage]:
@@ -507,8 +510,9 @@ class Timeline:
         return self._change(MESSAGES_AT_ONCE, lease)
 
     def end_session(self, topic: str, consumer: str, session: int) -> None:
-        """Forget a session; with the consumer's last one, the consumer leaves the topic."""
-        if self._write(lambda rows: end_session(rows, known_topic(rows, topic), consumer, session)):
+        """Forget a session; with the consumer's last live one, the consumer leaves the topic."""
+        mine = SessionRow(consumer, session, self.now_ms())
+        if self._write(lambda rows: end_session(rows, known_topic(rows, topic), mine, self._live_for_ms)):
             self._shares.pop((topic, consumer), None)
 
     def unsubscribe(self, topic: str, consumer: str) -> None:

@@ -1,6 +1,6 @@
 """What was pushed to a consumer and is not finished, and how much more may be. No I/O."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from batchline.core.message import Lease, Outcome
@@ -21,11 +21,11 @@ def check_prefetch(prefetch: int) -> int:
 
 
 class Hand:
-    """Leases by the ids of their messages; no more than `prefetch` are added."""
+    """Leases by message; no more than `prefetch` are added."""
 
     def __init__(self, prefetch: int) -> None:
         self.prefetch = prefetch
-        self._leases: dict[str, Lease] = {}
+        self._leases: dict[tuple[int, int], Lease] = {}
 
     def __len__(self) -> int:
         return len(self._leases)
@@ -35,25 +35,25 @@ class Hand:
         return min(max(self.prefetch - len(self._leases), 0), MOST_AT_ONCE)
 
     def take(self, leases: Iterable[Lease]) -> None:
-        """These were pushed."""
-        self._leases.update((lease.id, lease) for lease in leases)
+        """Note leases of messages that were pushed."""
+        self._leases.update((lease.message_key, lease) for lease in leases)
 
-    def extended(self, outcomes: Iterable[Outcome]) -> None:
-        """These were to be extended: they have other leases now, or none."""
-        for outcome in outcomes:
+    def extended(self, leases: Sequence[Lease], outcomes: Sequence[Outcome]) -> None:
+        """Replace leases by those that hold now, and forget the lost ones."""
+        for lease, outcome in zip(leases, outcomes, strict=True):
             if outcome.lease is None:
-                self._leases.pop(outcome.id, None)
-            elif outcome.id in self._leases:
-                self._leases[outcome.id] = outcome.lease
+                self._leases.pop(lease.message_key, None)
+            elif lease.message_key in self._leases:
+                self._leases[lease.message_key] = outcome.lease
 
-    def finished(self, outcomes: Iterable[Outcome]) -> None:
-        """These were done or released, or were lost before."""
-        for outcome in outcomes:
-            self._leases.pop(outcome.id, None)
+    def finished(self, leases: Iterable[Lease]) -> None:
+        """Forget leases of messages that were done or released, or were lost before."""
+        for lease in leases:
+            self._leases.pop(lease.message_key, None)
 
     def sweep(self, now_ms: int) -> None:
         """Forget those whose leases have ended: they are others' by now."""
-        self._leases = {id: lease for id, lease in self._leases.items() if lease.until_ms > now_ms}
+        self._leases = {key: lease for key, lease in self._leases.items() if lease.until_ms > now_ms}
 
     def leases(self) -> list[Lease]:
         """All of them."""

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from batchline.core.timeline_checks import check_number
+from batchline.core.timeline_checks import check_session
 from batchline.service.hand import check_prefetch
 from batchline.service.messages import MESSAGES
 from batchline.service.operation import Socket, SocketCall
@@ -11,9 +11,6 @@ from batchline.wire.form import Form, given_span
 from batchline.wire.push import SOCKET_PROTOCOL
 
 __all__ = ["SOCKETS", "SubscribeQuery"]
-
-#: The largest number that every database can keep.
-MOST_SESSIONS: Final = (1 << 63) - 1
 
 
 class SubscribeQuery(Form):
@@ -32,8 +29,7 @@ async def subscribe(call: SocketCall[SubscribeQuery]) -> None:
     form = call.form
     duration = given_span("duration", form.duration)
     consumer, prefetch = call.caller.check_consumer(form.consumer), check_prefetch(form.prefetch)
-    if form.session is not None:
-        check_number("session", form.session, MOST_SESSIONS)
+    check_session(form.session)
     subscriber = Subscriber(call, consumer, prefetch, duration, form.session)
     try:
         await subscriber.enter()

@@ -73,7 +73,10 @@ class Subscriber:
         self._replaced: ConsumerReplaced | None = None
         self._has_closed = False
         self._lease_ms = 0
-        self._held: list[LeasedMessage] = []
+        #: What it holds from before and was not pushed yet; None before that is read.
+        self._held: list[LeasedMessage] | None = None
+        #: Whether the consumer knows the number of its session, so that it may come back.
+        self._is_known = session is not None
         self._drift_ms = self._done = 0
         self._seen_ms = call.parts.timeline.now_ms()
 
@@ -128,7 +131,9 @@ class Subscriber:
 
     def _is_over(self) -> bool:
         """Whether the session has ended: the consumer said so, or it has nothing in hand to come back for."""
-        return self._has_closed or self._closing == (Close.LEFT, None) or not len(self._hand)
+        if self._has_closed or self._closing == (Close.LEFT, None) or not self._is_known:
+            return True
+        return self._held == [] and not len(self._hand)
 
     # --- what the roll asks ---
 
@@ -174,16 +179,17 @@ class Subscriber:
     # --- out ---
 
     async def _greet(self) -> None:
+        held = self._held or []
         await self._send(
             Subscribed(
                 lease_ms=self._lease_ms,
                 prefetch=self._hand.prefetch,
                 clock_ms=self._parts.timeline.now_ms(),
-                resumed=len(self._held),
+                resumed=len(held),
                 session=self.session.number,
             )
         )
-        held, self._held = self._held, []
+        self._is_known, self._held = True, []
         await self._hand_over(held)
         if self._replaced is not None:
             self.retire(self._replaced)
@@ -261,12 +267,12 @@ class Subscriber:
         return None
 
     async def _change(self, frame: Extend | Release | Done) -> list[Outcome]:
-        change = self._changing(frame, self._leases(frame.leases))
-        outcomes = await self._parts.in_thread(change)
+        leases = self._leases(frame.leases)
+        outcomes = await self._parts.in_thread(self._changing(frame, leases))
         if isinstance(frame, Extend):
-            self._hand.extended(outcomes)
+            self._hand.extended(leases, outcomes)
         else:
-            self._hand.finished(outcomes)
+            self._hand.finished(leases)
             self._done += sum(outcome.outcome == "done" for outcome in outcomes)
         self._room.set()
         self._end_if_retired()

@@ -31,12 +31,13 @@ def attend_sessions(
     return [standing_of(one, live, now_ms, live_for_ms) for one in seen]
 
 
-def end_session(rows: TimelineRows, topic: Topic, consumer: str, session: int) -> bool:
-    """Forget a session, and its consumer with the last one. Return whether it was the last."""
-    rows.delete_session(topic.number, consumer, session)
-    if any(one.consumer == consumer for one in rows.sessions(topic.number, 0)):
+def end_session(rows: TimelineRows, topic: Topic, mine: SessionRow, live_for_ms: int) -> bool:
+    """Forget a session, and its consumer with the last live one. Return whether it was the last."""
+    rows.delete_session(topic.number, mine.consumer, mine.session)
+    seen = rows.sessions(topic.number, mine.seen_ms - live_for_ms)
+    if standing_of(mine, seen, mine.seen_ms, live_for_ms).others:
         return False
-    rows.delete_consumer(topic.number, consumer)
+    rows.delete_consumer(topic.number, mine.consumer)
     return True
 
 

@@ -209,11 +209,11 @@ def _insert_ids(rows: TimelineRows, creating: _Creating, drafts: list[Draft], ne
         if creating.ids[draft.indexes[place]]
     }
     # In one order, so that two calls with the same ids do not wait for each other in a circle.
-    ours = [IdPlace(id, *place) for id, (_, place) in sorted(chosen.items())]
-    if not ours or rows.insert_message_ids(topic, ours) == len(ours):
+    ours = [IdPlace(id, *place) for id, (_, place) in sorted(chosen.items()) if place[0] in new]
+    if rows.insert_message_ids(topic, ours) == len(chosen):
         return set()
     found = rows.message_ids(topic, list(chosen))
-    if len(found) < len(chosen):
+    if any(one.id not in found for one in ours):
         raise Busy("a message that had one of the ids was removed meanwhile")
     theirs = {id: place for id, place in found.items() if place != chosen[id][1]}
     twins = _Twins(rows, theirs.values())

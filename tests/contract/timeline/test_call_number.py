@@ -52,6 +52,18 @@ def test_a_repeated_call_does_not_take_an_id_that_was_cancelled_meanwhile(stored
     assert line.counts() == (0, 0, 2)
 
 
+def test_a_repeated_call_leaves_the_id_of_a_pruned_message_free(fresh_store: Store, clock: HandClock) -> None:
+    line = Line(Timeline(fresh_store, clock=clock), clock).make()
+    number, topic = fresh_number(line.now, 4), line.stored.number
+    new: list[NewMessage | bytes] = [NewMessage(b"a", id="a"), NewMessage(b"b", id="b")]
+    first = created(line, new, number)
+    line.cancel("a")
+    prune(fresh_store, clock)
+    assert created(line, new, number) == first
+    known = fresh_store.read(lambda rows: rows.message_ids(topic, ["a", "b"]))
+    assert known.keys() == {"b"}, "no row leads to a message that is gone, for nothing would remove it"
+
+
 def test_what_was_finished_is_known_for_as_long_as_it_is_kept(stored_line: Line, store: Store) -> None:
     line, number = stored_line, fresh_number(stored_line.now, 2)
     first = created(line, [b"a"], number)

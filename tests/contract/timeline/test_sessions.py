@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from batchline import LeasedMessage, Store, Timeline
 from batchline.core.session import SessionRow
-from batchline.errors import ConsumerReplaced
+from batchline.errors import ConsumerReplaced, InvalidCount
 from batchline.runtime.consumer_session import ConsumerSession
 from tests.contract.timeline.line import MINUTE, Line, ids_of, leases_of, words
 from tests.doubles import HandClock, new_id
@@ -85,6 +86,19 @@ def test_what_a_session_leaves_goes_to_the_next_at_its_next_beat(line: Line) -> 
     assert words(line.timeline.done(mine)) == ["done"], "its own leases stay as they are"
     newer.end()
     assert line.timeline.consumers(line.topic) == []
+
+
+def test_the_consumer_leaves_with_its_last_live_session(line: Line) -> None:
+    """The row of a session that was killed stays for a day; until then others would wait for buckets nobody serves."""
+    killed, last = session_of(line), session_of(line)
+    killed.begin()
+    line.wait(LIVE_MS + 1)
+    line.timeline.heartbeat(line.topic, "w")
+    line.timeline.heartbeat(line.topic, "other")
+    last.begin()
+    last.end()
+    assert [row.consumer for row in line.timeline.consumers(line.topic)] == ["other"]
+    assert line.timeline.heartbeat(line.topic, "other").buckets == range(1_024)
 
 
 def test_a_session_that_goes_on_has_its_own_leases_only(line: Line) -> None:
@@ -164,6 +178,15 @@ def test_a_message_leased_too_often_is_a_dead_letter_when_its_session_has_ended(
     second.end()
     assert third.begin() == [], "a process that it ends each time does not get it for ever"
     assert ids_of(line.timeline.lease(dead, "w")) == ["poison"]
+
+
+@pytest.mark.parametrize("session", ["7", True, 0, -1, 1.5, 1 << 63])
+def test_what_is_no_number_of_a_session_is_refused(line: Line, session: Any) -> None:
+    line.create("a")
+    for call in (line.lease, lambda **how: line.timeline.my_leases("w", **how)):
+        with pytest.raises(InvalidCount, match="session must be a whole number from 1 to"):
+            call(session=session)
+    assert line.counts() == (0, 0, 1)
 
 
 def test_sessions_go_with_their_topic(line: Line, store: Store) -> None:

@@ -34,3 +34,18 @@ SET @batchline_step = IF(
 PREPARE batchline_step FROM @batchline_step;
 EXECUTE batchline_step;
 DEALLOCATE PREPARE batchline_step;
+
+-- Spots of ended messages now keep their bits, as the record of which messages ended. Those written before have none: their
+-- messages are the ones whose ids are still taken. They count as done.
+UPDATE batchline_spots AS s
+JOIN (
+    SELECT m.topic, m.bundle, CAST(BIT_OR(1 << m.place) AS SIGNED) AS bits, COUNT(*) AS size
+    FROM batchline_message_ids AS m
+    WHERE NOT EXISTS (SELECT 1 FROM batchline_spots AS o WHERE o.bundle = m.bundle AND (o.bits >> m.place) & 1 = 1)
+    GROUP BY m.topic, m.bundle
+) AS ended ON s.bundle = ended.bundle AND s.topic = ended.topic
+JOIN (
+    SELECT o.bundle, o.topic, MAX(o.number) AS number FROM batchline_spots AS o
+    WHERE o.segment = -1 GROUP BY o.bundle, o.topic
+) AS latest ON s.bundle = latest.bundle AND s.topic = latest.topic AND s.number = latest.number
+SET s.bits = ended.bits, s.size = ended.size;

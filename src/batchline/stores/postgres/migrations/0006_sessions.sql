@@ -12,3 +12,17 @@ CREATE TABLE batchline_sessions (
 
 ALTER TABLE batchline_spots ADD COLUMN session bigint;
 ALTER TABLE batchline_attempts ADD COLUMN version integer NOT NULL DEFAULT 0;
+
+-- Spots of ended messages now keep their bits, as the record of which messages ended. Those written before have none: their
+-- messages are the ones whose ids are still taken. They count as done.
+UPDATE batchline_spots AS s
+SET bits = ended.bits, size = ended.size
+FROM (
+    SELECT m.topic, m.bundle, bit_or(1::bigint << m.place) AS bits, count(*) AS size
+    FROM batchline_message_ids AS m
+    WHERE NOT EXISTS (SELECT 1 FROM batchline_spots AS o WHERE o.bundle = m.bundle AND (o.bits >> m.place) & 1 = 1)
+    GROUP BY m.topic, m.bundle
+) AS ended
+WHERE s.bundle = ended.bundle AND s.topic = ended.topic AND s.segment = -1 AND s.number = (
+    SELECT max(o.number) FROM batchline_spots AS o WHERE o.bundle = s.bundle AND o.topic = s.topic AND o.segment = -1
+);
