@@ -378,6 +378,19 @@ def test_a_create_that_meets_a_message_as_it_becomes_a_dead_letter_creates_it_an
     place.check()
 
 
+def test_a_cancelled_id_that_another_call_takes_meanwhile_is_not_taken_twice(in_postgresql: Place) -> None:
+    """In MariaDB the other call would wait for this one."""
+    place = in_postgresql
+    place.create("same")
+    assert words(place.timeline.cancel(TOPIC, ["same"], producer_group=OURS)) == ["cancelled"]
+    store = Interrupted(place.store, "delete_message_ids", lambda: place.create("same"))
+    message = NewMessage(b"parcel", place.now_ms, "same")
+    assert words(place.on(store).create(TOPIC, [message], producer_group=OURS)) == ["exists"]
+    assert store.has_happened
+    assert [one.id for one in place.lease(5)] == ["same"]
+    place.check()
+
+
 # --- prune ------------------------------------------------------------------------------------------------------------
 
 
