@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from batchline.core.balance import open_balance
 from batchline.core.buffer import Buffer
-from batchline.core.cost import Amount, Amounts, exceeds, names_of
+from batchline.core.cost import Amount, Amounts, exceeds, most, names_of
 from batchline.core.dispatch_rules import DispatchRules
 from batchline.core.operation import WAITING, Operation, Place, Watcher
 from batchline.core.pausing import Pausing
@@ -192,7 +192,8 @@ class Dispatch:
             if operation.actual is not None:
                 actual = actual + self._settle(operation, operation.actual)
         if not handout.throttled:
-            self._settling.note(handout.cost, actual, now_s)
+            # A batch that cost less than estimated needed its whole estimate to go: the rest came back later.
+            self._settling.note(handout.cost, most(handout.cost, actual), now_s)
 
     def _settle(self, operation: Operation, actual: Amount) -> Any:
         """Debit or refund what an operation cost beyond its estimate; return it, for capacities that had one."""
@@ -222,7 +223,7 @@ class Dispatch:
     def request(self, capacity: Any, now_s: float) -> Any:
         """Compute how much capacity a second could be used now: backlog, arrivals of the last second and debt.
 
-        All of it in settled cost: estimates are corrected by what operations recently cost. While something is held
+        All of it in settled cost: estimates are raised to what operations recently cost. While something is held
         back, what waits elsewhere for it is part of the backlog. While every slot is taken, what is being sent counts
         in place of backlog and arrivals.
         """
