@@ -231,6 +231,20 @@ def test_throttled_operations_that_settle_at_nothing_are_still_wanted_in_full() 
     assert dispatch.request(1_000, 5.0) == 10
 
 
+def test_throttled_operations_say_nothing_about_actual_costs() -> None:
+    dispatch = dispatch_of()
+    dispatch.begin(1_000, 0.0)
+    dispatch.put([Operation(watcher(), 10)])
+    (handout,) = dispatch.flush(1_000, 0.1, 0).handouts
+    handout.operations[0].settle(40)
+    dispatch.end(handout, 0.1)
+    dispatch.put([Operation(watcher(), 10)])
+    (handout,) = dispatch.flush(1_000, 0.2, 0).handouts
+    dispatch.put_back(handout)
+    dispatch.end(handout, 0.2)
+    assert dispatch.request(1_000, 5.0) == 4 * 10
+
+
 def test_a_debt_is_asked_for_until_it_is_paid_though_nothing_waits() -> None:
     dispatch = dispatch_of()
     dispatch.begin(100, 0.0)

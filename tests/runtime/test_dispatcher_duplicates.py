@@ -394,3 +394,27 @@ async def test_an_operation_is_free_after_a_task_of_its_ended_callback_found_no_
         await dispatcher.drain()
         tasks[1].cancel()
     assert operation.attempts == 2
+
+
+@virtually
+async def test_an_operation_is_free_after_a_task_of_a_callback_cut_off_by_stop_found_no_room() -> None:
+    tasks: list[asyncio.Task[None]] = []
+    other = await full_dispatcher(Receiver().watcher())
+
+    async def try_elsewhere(some: list[Operation]) -> None:
+        tasks.append(asyncio.ensure_future(other.enqueue(some[0])))
+        await asyncio.sleep(3_600)
+
+    receiver, dispatcher = Receiver(), dispatcher_of()
+    operation = Operation(Watcher(try_elsewhere), 1, "x")
+    await dispatcher.start()
+    await dispatcher.enqueue(operation)
+    await asyncio.sleep(1)
+    await dispatcher.stop(timedelta(0))
+    tasks[0].cancel()
+    await asyncio.wait(tasks)
+    operation.watcher = receiver.watcher()
+    async with dispatcher_of() as another:
+        await another.enqueue(operation)
+        await another.drain()
+    assert receiver.got == ["x"]

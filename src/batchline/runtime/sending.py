@@ -96,7 +96,7 @@ class Sending:
                     sent.answer.set_result(answers.get(id))
 
     async def _fail(self, operations: list[Operation], error: Exception) -> None:
-        """Answer parcels whose sink raised what only the dispatcher can tell from the end of the loop."""
+        """Answer parcels whose sink raised a BaseException: the dispatcher tells it from the end of the loop."""
         for operation in operations:
             if not operation.payload.answer.done():
                 operation.payload.answer.set_result(error)
@@ -109,9 +109,7 @@ class Sending:
         except Throttled:
             self.throttled += 1
             raise
-        except (asyncio.CancelledError, GeneratorExit):
-            raise  # the dispatcher knows whether the sink raised it, or the loop ends
-        except BaseException as error:  # noqa: BLE001 - whatever a sink raises, the parcel is retried with back-off
+        except Exception as error:  # noqa: BLE001 - whatever a sink raises, the parcel is retried with back-off
             return dict.fromkeys(some, error)
 
 
