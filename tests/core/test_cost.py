@@ -109,3 +109,7 @@ def test_names_are_the_same_in_any_order() -> None:
     assert same_names(Amounts(ru=1, net=2), Amounts(net=5, ru=0))
     assert not same_names(1, Amounts(ru=1))
     assert not same_names(Amounts(ru=1), Amounts(ru=1, net=1))
+
+
+def test_amounts_that_name_no_capacity_compare_as_nothing() -> None:
+    assert (most(Amounts(), 0), least(Amounts(), 3)) == (0, 0)

@@ -206,6 +206,20 @@ def test_demand_is_in_settled_cost() -> None:
     assert dispatch.request(1_000, 6.0) == 4 * 30
 
 
+@pytest.mark.parametrize("several", [False, True], ids=["one capacity", "several capacities"])
+def test_demand_is_not_less_than_the_estimates_that_operations_need_to_go(several: bool) -> None:
+    dispatch = dispatch_of()
+    capacity: Any = Amounts(ru=1_000, net=1_000) if several else 1_000
+    estimated, actual = ({"ru": 40, "net": 40}, {"ru": 4}) if several else (40, 4)
+    dispatch.begin(capacity, 0.0)
+    dispatch.put([Operation(watcher(), estimated)])
+    (handout,) = dispatch.flush(capacity, 0.1, 0).handouts
+    handout.operations[0].settle(actual)
+    dispatch.end(handout, 0.1)
+    dispatch.put([Operation(watcher(), estimated)])
+    assert dispatch.request(capacity, 5.0) == ({"ru": 80, "net": 80} if several else 80)
+
+
 def test_throttled_operations_that_settle_at_nothing_are_still_wanted_in_full() -> None:
     dispatch = dispatch_of()
     dispatch.begin(1_000, 0.0)
@@ -215,6 +229,20 @@ def test_throttled_operations_that_settle_at_nothing_are_still_wanted_in_full() 
     dispatch.put_back(handout)
     dispatch.end(handout, 0.1)
     assert dispatch.request(1_000, 5.0) == 10
+
+
+def test_throttled_operations_say_nothing_about_actual_costs() -> None:
+    dispatch = dispatch_of()
+    dispatch.begin(1_000, 0.0)
+    dispatch.put([Operation(watcher(), 10)])
+    (handout,) = dispatch.flush(1_000, 0.1, 0).handouts
+    handout.operations[0].settle(40)
+    dispatch.end(handout, 0.1)
+    dispatch.put([Operation(watcher(), 10)])
+    (handout,) = dispatch.flush(1_000, 0.2, 0).handouts
+    dispatch.put_back(handout)
+    dispatch.end(handout, 0.2)
+    assert dispatch.request(1_000, 5.0) == 4 * 10
 
 
 def test_a_debt_is_asked_for_until_it_is_paid_though_nothing_waits() -> None:

@@ -225,8 +225,8 @@ class Books(RuleBasedStateMachine):
             return
         places = dict.fromkeys(map(id, self.buffered), WAITING)
         for handout in self.inflight:
-            places |= dict.fromkeys(map(id, handout.operations), handout.number)
-        assert all(one.place == places.get(id(one)) for one in self.everything)
+            places |= dict.fromkeys(map(id, handout.operations), handout.place)
+        assert all(one.place is places.get(id(one)) for one in self.everything)
 
     @invariant()
     def slots_and_attempts_are_right(self) -> None:

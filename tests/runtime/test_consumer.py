@@ -320,6 +320,23 @@ def test_a_handler_that_panics_gives_its_message_back_and_ends_no_other(
     assert consumer.outcomes == {"done": 2, "released": 1}
 
 
+def test_an_error_of_a_handler_that_has_no_text_stops_no_other_message(pace: Pace) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    scene = Scene(pace)
+    scene.put(0, 0)
+
+    def handle(message: LeasedMessage) -> None:
+        if message.id == "m0" and message.attempts == 1:
+            raise Mute
+
+    consumer = scene.consumer(handle)
+    scene.run(consumer)
+    assert consumer.outcomes == {"done": 2, "released": 1}
+
+
 def test_a_handler_whose_lease_was_lost_is_cancelled(pace: Pace) -> None:
     scene = Scene(pace)
     scene.put(0)

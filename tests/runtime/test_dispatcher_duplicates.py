@@ -11,6 +11,7 @@ import pytest
 from batchline import Dispatcher, Operation, Throttled, Watcher
 from batchline.core.moment import moment_of
 from batchline.errors import BufferFull, DispatcherStopped, DuplicateOperation, OperationRefused, TooManyAttempts
+from batchline.runtime.dispatcher import own_batch
 from batchline.runtime.virtual_time import virtual_wall_us
 from tests.runtime.dispatching import Receiver, capacity_of, dispatcher_of, ms, payloads, virtually
 
@@ -334,3 +335,86 @@ def test_threads_are_refused_too_and_a_plain_callback_may_enqueue_its_own_again(
     asyncio.run(story())
     assert calls == [1, 1]
     assert ["in flight" in text for text in refused] == [True, False, False]
+
+
+async def full_dispatcher(watcher: Watcher) -> Dispatcher:
+    """A dispatcher without room, which never hands out."""
+    dispatcher = dispatcher_of(buffer=1)
+    await dispatcher.enqueue(Operation(watcher, 1))
+    return dispatcher
+
+
+@virtually
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another dispatcher"])
+async def test_a_throttled_operation_goes_again_after_its_callback_found_no_room_for_it(elsewhere: bool) -> None:
+    times: list[int] = []
+    other = await full_dispatcher(Receiver().watcher())
+
+    async def find_no_room(some: list[Operation]) -> None:
+        times.append(some[0].attempts)
+        if len(times) > 1:
+            return
+        target = other if elsewhere else dispatcher
+        if not elsewhere:
+            dispatcher.enqueue_nowait(Operation(Receiver().watcher(), 1))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(target.enqueue(some[0]), 1)
+        with pytest.raises(DuplicateOperation):
+            await asyncio.get_running_loop().create_task(enqueue_outside(target, some[0]))
+        raise Throttled
+
+    async with dispatcher_of(buffer=1, max_concurrent_batches=1) as dispatcher:
+        await dispatcher.enqueue(Operation(Watcher(find_no_room), 1))
+        await asyncio.wait_for(dispatcher.drain(), 60)
+    assert times == [1, 1]
+
+
+async def enqueue_outside(dispatcher: Dispatcher, operation: Operation) -> None:
+    """Enqueue as a producer that is not the operation's callback."""
+    own_batch.set(None)
+    await dispatcher.enqueue(operation)
+
+
+@virtually
+async def test_an_operation_is_free_after_a_task_of_its_ended_callback_found_no_room() -> None:
+    tasks: list[asyncio.Task[None]] = []
+    other = await full_dispatcher(Receiver().watcher())
+
+    async def try_elsewhere(some: list[Operation]) -> None:
+        tasks.append(asyncio.ensure_future(other.enqueue(some[0])))
+        await asyncio.sleep(0)
+
+    operation = Operation(Watcher(try_elsewhere), 1)
+    async with dispatcher_of() as dispatcher:
+        await dispatcher.enqueue(operation)
+        await dispatcher.drain()
+        tasks[0].cancel()
+        await asyncio.wait(tasks)
+        await dispatcher.enqueue(operation)
+        await dispatcher.drain()
+        tasks[1].cancel()
+    assert operation.attempts == 2
+
+
+@virtually
+async def test_an_operation_is_free_after_a_task_of_a_callback_cut_off_by_stop_found_no_room() -> None:
+    tasks: list[asyncio.Task[None]] = []
+    other = await full_dispatcher(Receiver().watcher())
+
+    async def try_elsewhere(some: list[Operation]) -> None:
+        tasks.append(asyncio.ensure_future(other.enqueue(some[0])))
+        await asyncio.sleep(3_600)
+
+    receiver, dispatcher = Receiver(), dispatcher_of()
+    operation = Operation(Watcher(try_elsewhere), 1, "x")
+    await dispatcher.start()
+    await dispatcher.enqueue(operation)
+    await asyncio.sleep(1)
+    await dispatcher.stop(timedelta(0))
+    tasks[0].cancel()
+    await asyncio.wait(tasks)
+    operation.watcher = receiver.watcher()
+    async with dispatcher_of() as another:
+        await another.enqueue(operation)
+        await another.drain()
+    assert receiver.got == ["x"]

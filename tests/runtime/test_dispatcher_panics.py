@@ -1,6 +1,7 @@
 """Callbacks that raise a BaseException: each frees its slot, returns its cost and reaches on_error."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -144,6 +145,27 @@ def test_a_panic_ends_neither_a_real_loop_nor_a_real_thread(error: BaseException
 
     asyncio.run(story())
     assert given == [f"it raised {type(error).__name__}: {error}"] * 3
+
+
+@virtually
+async def test_a_callback_that_cancels_itself_when_the_loop_wakes_reaches_on_error() -> None:
+    given: list[Any] = []
+
+    async def cancel_at(operations: list[Operation]) -> None:
+        loop = asyncio.get_running_loop()
+        woken = loop.create_future()
+        loop.call_at(operations[0].payload, woken.set_result, None)
+        await woken
+        raise asyncio.CancelledError
+
+    async with dispatcher_of(audit_interval=timedelta(seconds=1)) as dispatcher:
+        watcher = Watcher(cancel_at, on_error=lambda some, _: given.extend(payloads(some)))
+        moments = [virtual_seconds() + 1]
+        while len(moments) < 6:
+            moments.append(math.nextafter(moments[-1], 0))
+        await dispatcher.enqueue_many(Operation(watcher, 1, moment) for moment in moments)
+        await asyncio.sleep(3)
+        assert (sorted(given), dispatcher.inflight) == (sorted(moments), 0)
 
 
 @virtually

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchline import Dispatcher, Operation, Remains
+from batchline import Dispatcher, Operation, Remains, Watcher
 from batchline.errors import DispatcherStopped, ImproperOrder, InvalidRules
 from batchline.runtime.virtual_time import virtual_seconds
 from tests.runtime.dispatching import (
@@ -285,3 +285,82 @@ async def test_a_drain_that_is_no_span_is_refused_and_nothing_is_stopped() -> No
     assert receiver.got == [0]
     with pytest.raises(ImproperOrder):
         await dispatcher_of().stop(S)
+
+
+def cancel_all_others() -> None:
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+
+
+@virtually
+async def test_stop_hands_back_everything_after_a_program_has_cancelled_all_its_tasks() -> None:
+    receiver = Receiver(ms(200))
+    some = operations(receiver, 5)
+    dispatcher = await started(dispatcher_of(capacity_of(10)), some)
+    await asyncio.sleep(0.15)
+    assert dispatcher.inflight
+    cancel_all_others()
+    remains = await asyncio.wait_for(dispatcher.stop(), 5)
+    assert {*remains.unsent, *remains.unfinished} == set(some)
+    assert await asyncio.wait_for(dispatcher.stop(), 5) == remains
+
+
+@virtually
+async def test_stop_hands_back_everything_if_all_tasks_are_cancelled_while_it_ends() -> None:
+    async def linger(_: list[Operation]) -> None:
+        try:
+            await asyncio.sleep(3_600)
+        finally:
+            await asyncio.sleep(0.5)
+
+    some = [Operation(Watcher(linger), 1)]
+    dispatcher = await started(dispatcher_of(), some)
+    await asyncio.sleep(1)
+    stopping = asyncio.ensure_future(dispatcher.stop(timedelta(0)))
+    await asyncio.sleep(0.1)
+    cancel_all_others()
+    await asyncio.wait([stopping])
+    remains = await asyncio.wait_for(dispatcher.stop(), 5)
+    assert remains == Remains([], some)
+
+
+@virtually
+async def test_an_operation_that_its_callback_enqueued_again_is_unsent_only() -> None:
+    async def again(some: list[Operation]) -> None:
+        await dispatcher.enqueue_many(some)
+        await asyncio.sleep(3_600)
+
+    operation = Operation(Watcher(again), 1)
+    dispatcher = await started(dispatcher_of(max_concurrent_batches=1), [operation])
+    await asyncio.sleep(1)
+    assert await dispatcher.stop(timedelta(0)) == Remains([operation], [])
+
+
+@virtually
+async def test_an_operation_that_two_callbacks_have_is_unfinished_once() -> None:
+    async def again(some: list[Operation]) -> None:
+        if some[0].attempts == 1:
+            await dispatcher.enqueue_many(some)
+        await asyncio.sleep(3_600)
+
+    operation = Operation(Watcher(again), 1)
+    dispatcher = await started(dispatcher_of(), [operation])
+    await asyncio.sleep(1)
+    assert dispatcher.inflight == 2
+    assert await dispatcher.stop(timedelta(0)) == Remains([], [operation])
+
+
+@virtually
+async def test_an_operation_that_on_error_enqueued_again_is_unsent_only() -> None:
+    async def fail(_: list[Operation]) -> None:
+        raise ValueError("no luck")
+
+    async def again(some: list[Operation], _: Exception) -> None:
+        dispatcher.pause()
+        await dispatcher.enqueue_many(some)
+        await asyncio.sleep(3_600)
+
+    operation = Operation(Watcher(fail, on_error=again), 1)
+    dispatcher = await started(dispatcher_of(pause_time=10 * S), [operation])
+    await asyncio.sleep(1)
+    assert await dispatcher.stop(timedelta(0)) == Remains([operation], [])

@@ -9,7 +9,7 @@ from statistics import median
 import pytest
 
 from batchline import Operation, Watcher
-from tests.runtime.demand import FACTOR, SHARED, at_25_percent, at_80_percent, debt_s, shared_waits
+from tests.runtime.demand import FACTOR, SHARED, Load, at_25_percent, at_80_percent, debt_s, shared_waits
 from tests.runtime.dispatching import dispatcher_of, ms, virtually
 from tests.runtime.instances import Instances
 
@@ -18,6 +18,25 @@ from tests.runtime.instances import Instances
 @pytest.mark.parametrize("takes", [timedelta(0), ms(50)], ids=["at once", "50 ms"])
 async def test_the_median_wait_is_short_with_estimates_ten_times_too_low(takes: timedelta) -> None:
     assert median(await shared_waits(at_80_percent(takes))) < 0.2
+
+
+@virtually
+@pytest.mark.parametrize("takes", [timedelta(0), ms(50), timedelta(seconds=1)], ids=["at once", "50 ms", "1 s"])
+async def test_the_median_wait_is_short_with_estimates_ten_times_too_high(takes: timedelta) -> None:
+    load = Load(cost=100, actual=10, per_second=0.8 * SHARED / 100, takes=takes)
+    assert median(await shared_waits(load)) < 0.2
+
+
+@virtually
+async def test_the_median_wait_is_short_with_estimates_too_low_and_too_high_at_once() -> None:
+    instances = Instances(SHARED, factor=FACTOR)
+    dispatcher = dispatcher_of(await instances.start())
+    loads = [Load(cost=100, actual=10, per_second=50), Load(cost=10, actual=100, per_second=50)]
+    await dispatcher.start()
+    await asyncio.gather(*(load.run(dispatcher, 60) for load in loads))
+    await dispatcher.stop()
+    await instances.stop()
+    assert [median(load.warm) < 0.2 for load in loads] == [True, True]
 
 
 @virtually

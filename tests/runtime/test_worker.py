@@ -34,6 +34,13 @@ def raising(error: BaseException, *, times: int = 1, number: int = 1, lane: int 
     return act
 
 
+class Mute(Exception):
+    """An error that cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
 @virtually
 async def test_all_parcels_arrive_lane_by_lane_in_order_and_the_end_is_told() -> None:
     depot, sink = Depot({0: 70, 1: 3, 2: 1}), Receiver()
@@ -82,6 +89,8 @@ async def test_parcels_of_one_id_from_two_publications_both_arrive() -> None:
         asyncio.CancelledError(),
         TimeoutError(),
         SystemExit(3),
+        GeneratorExit(),
+        Mute(),
     ],
     ids=lambda error: type(error).__name__,
 )

@@ -30,3 +30,13 @@ def test_of_two_copies_the_same_is_kept_in_whatever_order_they_come(
         kept.add(tuple(tuple(row) for row in batched.select("size", "value").collect()))
     assert len(kept) == 1
     assert len(kept.pop()) == 1
+
+
+def test_of_copies_that_have_one_value_in_different_columns_the_same_is_kept(spark: SparkSession) -> None:
+    copies = [("k", "t", AT, AT, 5, None), ("k", "t", AT, AT, None, 5)]
+    kept = set()
+    for rows in (copies, copies[::-1]):
+        columns = "key string, type string, event_time timestamp, receive_time timestamp, low long, high long"
+        batched = assign_batches(spark.createDataFrame(rows, columns).coalesce(1), BatchRules())
+        kept.add(tuple(tuple(row) for row in batched.where("verdict = 'batched'").select("low", "high").collect()))
+    assert len(kept) == 1

@@ -92,7 +92,7 @@ def _each(amounts: Iterable[Amount], choose: Any) -> Any:
     several = list(amounts)
     names = [name for amount in several if isinstance(amount, Amounts) for name in amount]
     if not names:
-        return choose(several)
+        return choose([part_of(amount, None) for amount in several])  # one of several capacities may name none
     return Amounts({name: choose([part_of(amount, name) for amount in several]) for name in dict.fromkeys(names)})
 
 

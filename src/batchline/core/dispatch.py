@@ -3,14 +3,13 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import count
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from batchline.core.balance import open_balance
 from batchline.core.buffer import Buffer
-from batchline.core.cost import Amount, Amounts, exceeds, names_of
+from batchline.core.cost import Amount, Amounts, exceeds, most, names_of
 from batchline.core.dispatch_rules import DispatchRules
-from batchline.core.operation import WAITING, Operation, Watcher
+from batchline.core.operation import WAITING, Operation, Place, Watcher
 from batchline.core.pausing import Pausing
 from batchline.core.recent import Recent
 from batchline.core.settled_cost import SettledCost, divide_actual
@@ -19,8 +18,6 @@ from batchline.core.ticker import Ticker
 from batchline.errors import DuplicateOperation, InvalidOperation, TooExpensive, TooManyAttempts, did_you_mean, shown
 
 __all__ = ["Dispatch", "Flushed", "Handout"]
-
-handout_numbers: Final = count(1)
 
 
 @dataclass(slots=True, eq=False)
@@ -36,8 +33,8 @@ class Handout:
     late: bool = False
     #: Whether it was throttled: then its actual costs say nothing about the next attempt.
     throttled: bool = False
-    #: Different from that of any other batch in this process.
-    number: int = field(default_factory=handout_numbers.__next__)
+    #: Where its operations are until its callback has ended.
+    place: Place = field(default_factory=Place)
 
 
 @dataclass(slots=True)
@@ -92,22 +89,27 @@ class Dispatch:
             for cost in {operation.cost for operation in operations}:
                 _check_cost(cost, max_capacity)
 
-    def claim(self, operations: list[Operation], within: int | None = None) -> None:
+    def claim(self, operations: list[Operation], within: Place | None = None) -> list[Operation]:
         """Mark operations as waiting. If one of them is enqueued or in flight already, raise and mark none.
 
-        Those of the batch `within` may be enqueued again: it is the batch of the callback that does so.
+        Those of the batch `within` may be enqueued again: it is the batch of the callback that does so. Return them.
         """
-        own = [operation for operation in operations if operation.place == within] if within else []
+        own = [operation for operation in operations if operation.place is within] if within else []
         self.release(own)
-        for place, operation in enumerate(operations):
+        for index, operation in enumerate(operations):
             if operation.place is not None:
-                earlier = operations[:place]
+                earlier = operations[:index]
                 error = _duplicate(operation, any(one is operation for one in earlier))
                 self.release(earlier)
-                for one in own:
-                    one.place = within
+                self.return_to(within, own)
                 raise error
             operation.place = WAITING
+        return own
+
+    def return_to(self, batch: Place | None, operations: Iterable[Operation]) -> None:
+        """Mark operations that their own callback could not enqueue as in flight, unless it has ended."""
+        for operation in operations:
+            operation.place = None if batch is None or batch.ended else batch
 
     def release(self, operations: Iterable[Operation]) -> None:
         """Mark operations as handed back: they can be enqueued again, here or elsewhere."""
@@ -133,7 +135,7 @@ class Dispatch:
         handout.throttled = True
         for operation in handout.operations:
             operation.attempts -= 1
-        again = [operation for operation in handout.operations if operation.place == handout.number]
+        again = [operation for operation in handout.operations if operation.place is handout.place]
         for operation in again:
             operation.place = WAITING
         self.buffer.put_back(again)
@@ -165,10 +167,10 @@ class Dispatch:
     def _hand_out(self, batch: Batched, now_s: float) -> Handout:
         longest = batch.watcher.max_operation_time or self.rules.max_operation_time
         handout = Handout(batch.watcher, batch.operations, batch.cost, now_s, now_s + longest.total_seconds())
-        number = handout.number
+        place = handout.place
         for operation in batch.operations:
             operation.attempts += 1
-            operation.place = number
+            operation.place = place
         self.handouts[id(handout)] = handout
         self._next_late_s = min(self._next_late_s, handout.late_s)
         self._last_handout_s = now_s
@@ -181,15 +183,17 @@ class Dispatch:
     def end(self, handout: Handout, now_s: float) -> None:
         """Free the slot of a callback that has ended, however; give its cost back, and count what it reported."""
         del self.handouts[id(handout)]
-        number, actual = handout.number, handout.cost
+        place, actual = handout.place, handout.cost
+        place.ended = True
         for operation in handout.operations:
             # Its callback may have enqueued it again.
-            if operation.place == number:
+            if operation.place is place:
                 operation.place = None
             if operation.actual is not None:
                 actual = actual + self._settle(operation, operation.actual)
         if not handout.throttled:
-            self._settling.note(handout.cost, actual, now_s)
+            # A batch that cost less than estimated needed its whole estimate to go: the rest came back later.
+            self._settling.note(handout.cost, most(handout.cost, actual), now_s)
 
     def _settle(self, operation: Operation, actual: Amount) -> Any:
         """Debit or refund what an operation cost beyond its estimate; return it, for capacities that had one."""
@@ -219,7 +223,7 @@ class Dispatch:
     def request(self, capacity: Any, now_s: float) -> Any:
         """Compute how much capacity a second could be used now: backlog, arrivals of the last second and debt.
 
-        All of it in settled cost: estimates are corrected by what operations recently cost. While something is held
+        All of it in settled cost: estimates are raised to what operations recently cost. While something is held
         back, what waits elsewhere for it is part of the backlog. While every slot is taken, what is being sent counts
         in place of backlog and arrivals.
         """
@@ -263,7 +267,7 @@ class Dispatch:
 
 
 def _duplicate(operation: Operation, same_call: bool) -> DuplicateOperation:
-    where = "in the same call" if same_call else "enqueued" if operation.place == WAITING else "in flight"
+    where = "in the same call" if same_call else "enqueued" if operation.place is WAITING else "in flight"
     return DuplicateOperation(
         f"the operation of {operation.watcher.name} with payload {shown(operation.payload)} is already {where}; "
         "an operation can be enqueued once at a time: enqueue it again after its batch has ended, or make a new one"

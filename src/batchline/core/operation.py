@@ -8,13 +8,27 @@ from batchline.core.cost import Amount, Amounts, Cost, amount_of
 from batchline.core.moment import check_span, us_of
 from batchline.errors import InvalidOperation, InvalidRules, shown
 
-__all__ = ["WAITING", "Operation", "Watcher"]
-
-#: The place of an operation that is enqueued; the numbers of batches begin at 1.
-WAITING: Final = 0
+__all__ = ["WAITING", "Operation", "Place", "Watcher"]
 
 Callback = Callable[[list["Operation"]], Awaitable[Any] | Any]
 ErrorCallback = Callable[[list["Operation"], Exception], Awaitable[Any] | Any]
+
+
+class Place:
+    """The place of operations: the buffer, or a batch in flight.
+
+    It holds no operations: contexts of tasks that a callback started keep it after the batch has ended.
+    """
+
+    __slots__ = ("ended",)
+
+    def __init__(self) -> None:
+        #: Whether the callback of the batch has ended.
+        self.ended = False
+
+
+#: The place of operations that are enqueued.
+WAITING: Final = Place()
 
 
 class Watcher:
@@ -93,8 +107,8 @@ class Operation:
         self.attempts = 0
         #: What it really cost, as its callback has reported; until that has ended.
         self.actual: Amount | None = None
-        #: `WAITING` while it is enqueued, the number of its batch while it is in flight, else None.
-        self.place: int | None = None
+        #: `WAITING` while it is enqueued, that of its batch while it is in flight, else None.
+        self.place: Place | None = None
 
     def settle(self, actual: Cost) -> None:
         """Report what it really cost, from its callback: the difference is debited or refunded when that ends."""

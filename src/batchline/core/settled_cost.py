@@ -20,7 +20,7 @@ class SettledCost:
         self._at_s = -math.inf
 
     def note(self, estimated: Amount, actual: Amount, now_s: float) -> None:
-        """Note what operations that ended now were estimated at, and what they cost."""
+        """Note what operations that ended now were estimated at, and the capacity that they needed."""
         kept = 0.5 ** (max(now_s - self._at_s, 0.0) / HALF_LIFE_S)
         self._estimated = self._estimated * kept + estimated
         self._actual = self._actual * kept + actual

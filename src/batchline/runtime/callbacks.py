@@ -8,7 +8,9 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Final
 
-__all__ = ["Callbacks", "call_in", "error_text", "failure_of"]
+from batchline.core.name import reason_text
+
+__all__ = ["Callbacks", "call_in", "error_text", "failure_of", "reason_of"]
 
 log = logging.getLogger("batchline")
 #: How many plain functions may run at once, each in a thread, if nobody has said how many.
@@ -93,7 +95,12 @@ def failure_of(error: BaseException) -> Exception:
     return RuntimeError(f"it raised {type(error).__name__}: {error_text(error)}")
 
 
-def error_text(error: BaseException) -> str:
+def reason_of(error: object) -> str:
+    """Return the class and the text of an error, as a store keeps them."""
+    return reason_text(f"{type(error).__name__}: {error_text(error)}")
+
+
+def error_text(error: object) -> str:
     """Return the text of an error, also of one that cannot tell it."""
     try:
         return str(error)

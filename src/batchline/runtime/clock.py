@@ -5,7 +5,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-__all__ = ["elapsed_seconds", "now_us", "wait_for"]
+__all__ = ["elapsed_seconds", "now_us", "wait_for", "wake_after"]
 
 
 #: It goes on while the machine sleeps, where there is such a clock: leases run out meanwhile.
@@ -31,3 +31,18 @@ async def wait_for(signal: asyncio.Event, seconds: float) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(max(seconds, 0.0)):
             await signal.wait()
+
+
+async def wake_after(signal: asyncio.Event, seconds: float) -> None:
+    """Wait for a signal, and give it after so many seconds.
+
+    Unlike a timeout it cancels nothing: while a task waits here, its `cancelling()` counts real cancellations only.
+    """
+    if signal.is_set():
+        await asyncio.sleep(0)  # others have their turn all the same
+        return
+    timer = asyncio.get_running_loop().call_later(max(seconds, 0.0), signal.set)
+    try:
+        await signal.wait()
+    finally:
+        timer.cancel()

@@ -26,7 +26,7 @@ from batchline.errors import (
     InvalidInput,
     shown,
 )
-from batchline.runtime.callbacks import call_in, failure_of
+from batchline.runtime.callbacks import call_in, failure_of, reason_of
 from batchline.runtime.clock import wait_for
 from batchline.runtime.intake import Intake, Pushing
 from batchline.runtime.polling import Finish, Polling
@@ -212,7 +212,7 @@ class Consumer(Supervised):
         error: BaseException | None = asyncio.CancelledError() if one.task.cancelled() else one.task.exception()
         if error is not None:
             pause_ms = self._retry.pause_ms(one.message.attempts, self._chance())
-            return timedelta(milliseconds=pause_ms), reason_text(f"{type(error).__name__}: {error}")
+            return timedelta(milliseconds=pause_ms), reason_of(error)
         answer = one.task.result()
         return None if answer is None else (answer.after, reason_text(answer.reason))
 

@@ -8,9 +8,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from batchline.core.message import Outcome
-from batchline.core.name import reason_text
 from batchline.errors import StoreUnavailable
 from batchline.runtime.call_runner import CallRunner
+from batchline.runtime.callbacks import reason_of
 from batchline.runtime.timeline import Timeline
 from batchline.stores.creating import NumbersTaken
 from batchline.stores.delivering import Delivery, Settled, settle_deliveries
@@ -63,7 +63,7 @@ class Deliveries:
             raise
         except Exception as error:
             log.exception("parcel %r cannot be settled; it comes again when its lease ends", one.parcel.id)
-            return [Outcome(one.lease.id, "lost", reason=reason_text(f"{type(error).__name__}: {error}"))]
+            return [Outcome(one.lease.id, "lost", reason=reason_of(error))]
 
     def _settle_together(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
         call_id = secrets.token_hex(8)

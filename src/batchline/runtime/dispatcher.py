@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Self
 from batchline.core.dispatch import Dispatch, Handout
 from batchline.core.dispatch_rules import DispatchRules
 from batchline.core.moment import check_span, span_text
-from batchline.core.operation import Operation, Watcher, check_operations
+from batchline.core.operation import WAITING, Operation, Place, Watcher, check_operations
 from batchline.core.retry import RetryRules
 from batchline.core.trouble import SERVING
 from batchline.errors import (
@@ -25,7 +25,7 @@ from batchline.errors import (
     shown,
 )
 from batchline.runtime.callbacks import Callbacks, error_text
-from batchline.runtime.clock import elapsed_seconds, now_us, wait_for
+from batchline.runtime.clock import elapsed_seconds, now_us, wait_for, wake_after
 from batchline.runtime.events import Events
 from batchline.runtime.limiter import Limiter
 from batchline.runtime.supervisor import Supervised, Supervisor
@@ -35,8 +35,8 @@ __all__ = ["Dispatcher", "Remains"]
 
 log = logging.getLogger("batchline")
 DRAIN: Final = timedelta(seconds=30)
-#: The number of the batch whose callback runs: it may enqueue its own operations again.
-own_batch: ContextVar[int | None] = ContextVar("own_batch", default=None)
+#: The batch whose callback runs: it may enqueue its own operations again.
+own_batch: ContextVar[Place | None] = ContextVar("own_batch", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,8 @@ class Dispatcher(Supervised):
             self._phase = "stopping"
             self._space.set()
             try:
-                await wait_for(self._idle, drain.total_seconds())
+                if self._is_running:
+                    await wait_for(self._idle, drain.total_seconds())
             finally:
                 # Who is told to hurry hurries; who is told again does not leave it half-stopped.
                 self._ending = asyncio.ensure_future(self._end())
@@ -161,20 +162,35 @@ class Dispatcher(Supervised):
     async def _end(self) -> None:
         self._phase = "stopped"
         self._wake.set()
-        if self._loop is not None:
-            await self._loop
-        await self._callbacks.cancel()
-        under_way = self._dispatch.handouts | self._failing
-        unfinished = [operation for handout in under_way.values() for operation in handout.operations]
-        self.remains = Remains(self._dispatch.buffer.take_all(), unfinished)
-        self._dispatch.release(self.remains.unsent + unfinished)
-        self._idle.set()
         try:
-            if self.limiter is not None:
-                await self._let_go(self.limiter)
+            await self._end_calls()
         finally:
-            self._ended.set()
-            self.events.emit("shutdown")
+            self.remains = self._collect_remains()
+            self._idle.set()
+            try:
+                if self.limiter is not None:
+                    await self._let_go(self.limiter)
+            finally:
+                self._ended.set()
+                self.events.emit("shutdown")
+
+    async def _end_calls(self) -> None:
+        if self._loop is not None:
+            # Waited for, not awaited: a program that cancels all its tasks has cancelled this one, too.
+            await asyncio.wait([self._loop])
+        await self._callbacks.cancel()
+
+    def _collect_remains(self) -> Remains:
+        """Take all that is left; an operation that its own callback has enqueued again is unsent, and only that."""
+        unsent = self._dispatch.buffer.take_all()
+        under_way = self._dispatch.handouts | self._failing
+        unfinished: dict[int, Operation] = {}
+        for handout in under_way.values():
+            handout.place.ended = True
+            unfinished |= {id(one): one for one in handout.operations if one.place is not WAITING}
+        remains = Remains(unsent, list(unfinished.values()))
+        self._dispatch.release(unsent + remains.unfinished)
+        return remains
 
     async def _let_go(self, limiter: Limiter) -> None:
         limiter.request(0)
@@ -206,11 +222,11 @@ class Dispatcher(Supervised):
         if self.rules.error_on_full_buffer:
             self._put_now(wanted)
             return
-        self._dispatch.claim(wanted, own_batch.get())
+        own = self._dispatch.claim(wanted, own_batch.get())
         if self._queued + len(wanted) <= self._dispatch.room:
             self._put(wanted)  # there is room for the producers that wait, too
         else:
-            await self._put_by_and_by(wanted)
+            await self._put_by_and_by(wanted, own)
 
     def enqueue_nowait(self, operation: Operation) -> None:
         """Put an operation into the buffer, or raise BufferFull."""
@@ -235,7 +251,7 @@ class Dispatcher(Supervised):
         self._dispatch.claim(operations, own_batch.get())
         self._put(operations)
 
-    async def _put_by_and_by(self, operations: list[Operation]) -> None:
+    async def _put_by_and_by(self, operations: list[Operation], own: list[Operation]) -> None:
         left = len(operations)
         self._queued += left
         try:
@@ -249,7 +265,13 @@ class Dispatcher(Supervised):
                 left -= len(piece)
         finally:
             self._queued -= left
-            self._dispatch.release(operations[len(operations) - left :])
+            self._hand_back(operations[len(operations) - left :], own)
+
+    def _hand_back(self, operations: list[Operation], own: list[Operation]) -> None:
+        """Mark operations that could not be enqueued as the caller's again, or as in flight if it is their callback."""
+        self._dispatch.release(operations)
+        left = set(map(id, operations))
+        self._dispatch.return_to(own_batch.get(), (operation for operation in own if id(operation) in left))
 
     async def _until_room(self, operations: list[Operation], done: int) -> int:
         self._check_open(operations, done)
@@ -324,7 +346,7 @@ class Dispatcher(Supervised):
 
     async def _run(self) -> None:
         while self._phase != "stopped":
-            await wait_for(self._wake, await self._steps.turn(self._turn))
+            await wake_after(self._wake, await self._steps.turn(self._turn))
             self._wake.clear()
 
     async def _turn(self) -> float:
@@ -383,7 +405,7 @@ class Dispatcher(Supervised):
     # --- callbacks ---
 
     async def _call(self, handout: Handout) -> None:
-        own_batch.set(handout.number)
+        own_batch.set(handout.place)
         try:
             await self._callbacks.call(handout.watcher.callback, list(handout.operations))
         except Throttled as error:
@@ -396,9 +418,14 @@ class Dispatcher(Supervised):
         else:
             self._free(handout)
 
+    @property
+    def _is_running(self) -> bool:
+        """Whether its loop hands out: it was started, has not ended, and nothing has cancelled it."""
+        return self._loop is not None and not self._loop.done() and not self._loop.cancelling()
+
     def _is_over(self) -> bool:
         """Whether callbacks are cancelled because the dispatcher ends: by `stop`, or with its event loop."""
-        return self._phase == "stopped" or (self._loop is not None and self._loop.cancelling() > 0)
+        return self._phase == "stopped" or not self._is_running
 
     def _free(self, handout: Handout) -> None:
         """Free the slot of a batch, and settle it; a debt is asked for without waiting for the next operation."""

@@ -31,7 +31,7 @@ class Sending:
         self, sink: Sink, dispatcher: Dispatcher, price: Callable[[Consignment], int | float], concurrency: int
     ):
         self._sink, self._dispatcher, self._price = sink, dispatcher, price
-        self._watcher = Watcher(self._deliver, name="sink", max_batch_size=sink.most)
+        self._watcher = Watcher(self._deliver, name="sink", max_batch_size=sink.most, on_error=self._fail)
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="sink")
         #: How many parcels wait for their turn, and what they cost.
         self._waiting, self._expected = 0, 0.0
@@ -95,6 +95,12 @@ class Sending:
                 if not sent.answer.done():
                     sent.answer.set_result(answers.get(id))
 
+    async def _fail(self, operations: list[Operation], error: Exception) -> None:
+        """Answer parcels whose sink raised a BaseException: the dispatcher tells it from the end of the loop."""
+        for operation in operations:
+            if not operation.payload.answer.done():
+                operation.payload.answer.set_result(error)
+
     async def _answers(self, some: Mapping[str, _Sent]) -> Mapping[str, object]:
         """What the sink answers; if it raises something, that holds for all of them."""
         try:
@@ -103,14 +109,7 @@ class Sending:
         except Throttled:
             self.throttled += 1
             raise
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            return dict.fromkeys(some, error)  # the sink raised it; this task was not cancelled
-        except GeneratorExit:
-            raise  # the loop is gone
-        except BaseException as error:  # noqa: BLE001 - whatever a sink raises, the parcel is retried with back-off
+        except Exception as error:  # noqa: BLE001 - whatever a sink raises, the parcel is retried with back-off
             return dict.fromkeys(some, error)
 
 

@@ -36,6 +36,7 @@ from batchline.errors import (
     TopicRefused,
 )
 from batchline.runtime.beat import Beat
+from batchline.runtime.callbacks import error_text, reason_of
 from batchline.runtime.clock import elapsed_seconds, wait_for
 from batchline.runtime.consumer import STOPPED, Consumer
 from batchline.runtime.deliveries import Deliveries
@@ -215,7 +216,7 @@ class Worker(Supervised):
             await self._in_part(message, parcel, error)
             return None
         if error is not None and not isinstance(error, RefusedParcel):
-            reason = reason_text(f"{type(error).__name__}: {error}")
+            reason = reason_of(error)
             if isinstance(error, SinkClosed):
                 self._closed = error
                 self.stop()
@@ -223,7 +224,7 @@ class Worker(Supervised):
                 self.parcels["failed"] += 1
                 return Later(timedelta(seconds=self._lanes.failed(parcel, self._pause_s)), reason)
             error = RefusedParcel(f"{self._given_up()}: {reason}")
-        dead = None if error is None else replace(parcel, reason=reason_text(error))
+        dead = None if error is None else replace(parcel, reason=reason_text(error_text(error)))
         self._arrive(message, Delivery(message, parcel, dead))
         return None
 

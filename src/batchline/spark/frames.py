@@ -101,7 +101,10 @@ def tied(df: "DataFrame", names: Names) -> tuple["DataFrame", Names]:
     carried = [field for field in df.schema if field.name not in compared and _has_hash(field.dataType)]
     if names.last or not carried:
         return df, names
-    tie = sf.xxhash64(*(sf.col(quoted(field.name)) for field in carried))
+    columns = [sf.col(quoted(field.name)) for field in carried]
+    # Spark's hash leaves nulls out: without the flags (null, 5) and (5, null) would tie.
+    flags = [sf.isnull(column) for field, column in zip(carried, columns, strict=True) if field.nullable]
+    tie = sf.xxhash64(*columns, *(flags if len(columns) > 1 else ()))
     return df.withColumn(TIE, tie), replace(names, last=(TIE,))
 
 
