@@ -9,7 +9,7 @@ from batchline.core.balance import open_balance
 from batchline.core.buffer import Buffer
 from batchline.core.cost import Amount, Amounts, exceeds, most, names_of
 from batchline.core.dispatch_rules import DispatchRules
-from batchline.core.operation import WAITING, Operation, Place, Watcher
+from batchline.core.operation import WAITING, Operation, OperationPlace, Watcher
 from batchline.core.pausing import Pausing
 from batchline.core.recent import Recent
 from batchline.core.settled_cost import SettledCost, divide_actual
@@ -34,7 +34,7 @@ class Handout:
     #: Whether it was throttled: then its actual costs say nothing about the next attempt.
     throttled: bool = False
     #: Where its operations are until its callback has ended.
-    place: Place = field(default_factory=Place)
+    place: OperationPlace = field(default_factory=OperationPlace)
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class Dispatch:
             for cost in {operation.cost for operation in operations}:
                 _check_cost(cost, max_capacity)
 
-    def claim(self, operations: list[Operation], within: Place | None = None) -> list[Operation]:
+    def claim(self, operations: list[Operation], within: OperationPlace | None = None) -> list[Operation]:
         """Mark operations as waiting. If one of them is enqueued or in flight already, raise and mark none.
 
         Those of the batch `within` may be enqueued again: it is the batch of the callback that does so. Return them.
@@ -106,7 +106,7 @@ class Dispatch:
             operation.place = WAITING
         return own
 
-    def return_to(self, batch: Place | None, operations: Iterable[Operation]) -> None:
+    def return_to(self, batch: OperationPlace | None, operations: Iterable[Operation]) -> None:
         """Mark operations that their own callback could not enqueue as in flight, unless it has ended."""
         for operation in operations:
             operation.place = None if batch is None or batch.ended else batch

@@ -8,13 +8,13 @@ from batchline.core.cost import Amount, Amounts, Cost, amount_of
 from batchline.core.moment import check_span, us_of
 from batchline.errors import InvalidOperation, InvalidRules, shown
 
-__all__ = ["WAITING", "Operation", "Place", "Watcher"]
+__all__ = ["WAITING", "Operation", "OperationPlace", "Watcher"]
 
 Callback = Callable[[list["Operation"]], Awaitable[Any] | Any]
 ErrorCallback = Callable[[list["Operation"], Exception], Awaitable[Any] | Any]
 
 
-class Place:
+class OperationPlace:
     """The place of operations: the buffer, or a batch in flight.
 
     It holds no operations: contexts of tasks that a callback started keep it after the batch has ended.
@@ -28,7 +28,7 @@ class Place:
 
 
 #: The place of operations that are enqueued.
-WAITING: Final = Place()
+WAITING: Final = OperationPlace()
 
 
 class Watcher:
@@ -108,7 +108,7 @@ class Operation:
         #: What it really cost, as its callback has reported; until that has ended.
         self.actual: Amount | None = None
         #: `WAITING` while it is enqueued, that of its batch while it is in flight, else None.
-        self.place: Place | None = None
+        self.place: OperationPlace | None = None
 
     def settle(self, actual: Cost) -> None:
         """Report what it really cost, from its callback: the difference is debited or refunded when that ends."""

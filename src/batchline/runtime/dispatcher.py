@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Self
 from batchline.core.dispatch import Dispatch, Handout
 from batchline.core.dispatch_rules import DispatchRules
 from batchline.core.moment import check_span, span_text
-from batchline.core.operation import WAITING, Operation, Place, Watcher, check_operations
+from batchline.core.operation import WAITING, Operation, OperationPlace, Watcher, check_operations
 from batchline.core.retry import RetryRules
 from batchline.core.trouble import SERVING
 from batchline.errors import (
@@ -36,7 +36,7 @@ __all__ = ["Dispatcher", "Remains"]
 log = logging.getLogger("batchline")
 DRAIN: Final = timedelta(seconds=30)
 #: The batch whose callback runs: it may enqueue its own operations again.
-own_batch: ContextVar[Place | None] = ContextVar("own_batch", default=None)
+own_batch: ContextVar[OperationPlace | None] = ContextVar("own_batch", default=None)
 
 
 @dataclass(frozen=True, slots=True)
