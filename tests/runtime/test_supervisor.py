@@ -181,3 +181,26 @@ async def test_a_refusal_ends_a_consumer_with_its_error_and_is_not_repeated() ->
     with pytest.raises(TopicDeleted):
         await asyncio.wait_for(running, 60)
     assert consumer.troubles() == []
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3), Panic()], ids=repr)
+@virtually
+async def test_an_end_that_nobody_asked_for_is_a_failure_of_its_loop_and_services_go_on(error: BaseException) -> None:
+    services, met = Services(open_store("memory://")), 0
+
+    def rescue() -> bool:
+        nonlocal met
+        met += 1
+        if met == 1:
+            raise error
+        return False
+
+    services._paced[1].service.run_once = rescue  # type: ignore[method-assign]
+    running = asyncio.ensure_future(services.run())
+    await asyncio.sleep(0.5)
+    assert [one.loop for one in services.troubles()] == ["rescue"]
+    await asyncio.sleep(10)
+    assert (services.troubles(), services.supervisor.failures()["rescue"]) == ([], 1)
+    assert met > 5
+    services.stop()
+    await running

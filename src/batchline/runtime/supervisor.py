@@ -7,6 +7,7 @@ step ──► clean: the trouble is over
 import asyncio
 import logging
 import random
+import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -22,8 +23,6 @@ __all__ = ["AWAY", "Loop", "Supervised", "Supervisor"]
 log = logging.getLogger("batchline")
 #: Errors that pass by themselves: the store or the service is away, or the clock is off.
 AWAY: Final = (StoreError, Degraded, ServiceUnavailable, Overloaded)
-#: Errors that end a process or a task, and no supervisor stops.
-ENDS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 #: Pause after an error that passes by itself.
 AWAY_S: Final = 1.0
 
@@ -80,7 +79,7 @@ class Loop:
     def failed(self, error: BaseException) -> float:
         """Note a failed step, and return the pause before the next. Raise an error that ends the loop."""
         away = isinstance(error, AWAY)
-        if isinstance(error, ENDS) or (isinstance(error, self._ends) and not away):
+        if _is_end(error) or (isinstance(error, self._ends) and not away):
             raise error
         self.trouble = trouble_after(self.trouble, self.name, error, self._supervisor.now_ms())
         pause_s = self._away_s() if away else self._pause_s(self.trouble.failures)
@@ -132,6 +131,27 @@ class Loop:
 
     def __str__(self) -> str:
         return f"loop {self.name} ({self.about})" if self.about else f"loop {self.name}"
+
+
+def _is_end(error: BaseException) -> bool:
+    """Return whether an error ends this process or task. No supervisor stops such an error.
+
+    Only the main thread can end the process: in another, SystemExit would end the loop alone, and unnoticed. The same
+    goes for a cancellation that was not asked of this task.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        return _is_cancelled()
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        return threading.current_thread() is threading.main_thread()
+    return isinstance(error, GeneratorExit)
+
+
+def _is_cancelled() -> bool:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # in a thread without an event loop
+        return False
+    return task is not None and task.cancelling() > 0
 
 
 @dataclass(slots=True)
