@@ -8,7 +8,7 @@ import pytest
 
 from batchline import Consumer, LeasedMessage, NewMessage, Services, Timeline, open_store
 from batchline.core.retry import RetryRules
-from batchline.errors import StoreUnavailable, TopicDeleted
+from batchline.errors import StoreError, StoreUnavailable, TopicDeleted
 from batchline.runtime.supervisor import Loop, Supervisor
 from batchline.runtime.virtual_time import virtual_seconds, virtual_wall_us
 from tests.runtime.working import virtually
@@ -125,6 +125,23 @@ async def test_an_outage_is_a_line_when_it_begins_and_one_when_it_ends_however_m
     assert all(record.exc_info is None for record in lines)
     # It is tried at the usual pace: after an outage no loop sleeps for a minute.
     assert len(loops[0].at_s) == pytest.approx(500, abs=3)
+    for task in running:
+        task.cancel()
+
+
+@virtually
+async def test_a_query_that_the_database_refuses_is_a_fault_of_each_loop_with_growing_pauses(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watching = supervisor()
+    loops = [
+        Steps(watching.loop(name, ends=(StoreError,)), StoreError("no such table")) for name in ("prune", "rescue")
+    ]
+    running = [one.loop.start(one.run) for one in loops]
+    await asyncio.sleep(50)
+    assert [[round(at) for at in one.at_s] for one in loops] == [[0, 1, 3, 7, 15, 31]] * 2
+    traced = [record.getMessage().partition(" failed")[0] for record in caplog.records if record.exc_info]
+    assert traced == ["loop prune", "loop rescue"]
     for task in running:
         task.cancel()
 

@@ -15,14 +15,23 @@ from typing import Any, Final
 
 from batchline.core.retry import RetryRules
 from batchline.core.trouble import BACK_OFF, Logged, LoopName, Trouble, is_news, trouble_after
-from batchline.errors import Degraded, Overloaded, ServiceUnavailable, StoreError
+from batchline.errors import (
+    Degraded,
+    LandingUnavailable,
+    Overloaded,
+    ServiceUnavailable,
+    StoreError,
+    StoreUnavailable,
+)
 from batchline.runtime.clock import now_us
 
 __all__ = ["AWAY", "Loop", "Supervised", "Supervisor"]
 
 log = logging.getLogger("batchline")
 #: Errors that pass by themselves: the store or the service is away, or the clock is off.
-AWAY: Final = (StoreError, Degraded, ServiceUnavailable, Overloaded)
+AWAY: Final = (StoreUnavailable, LandingUnavailable, Degraded, ServiceUnavailable, Overloaded)
+#: Errors that end no loop. A query that the database refuses is among these: the schema may be repaired.
+REPEATED: Final = (*AWAY, StoreError)
 #: Pause after an error that passes by itself.
 AWAY_S: Final = 1.0
 
@@ -79,7 +88,7 @@ class Loop:
     def failed(self, error: BaseException) -> float:
         """Note a failed step, and return the pause before the next. Raise an error that ends the loop."""
         away = isinstance(error, AWAY)
-        if _is_end(error) or (isinstance(error, self._ends) and not away):
+        if _is_end(error) or (isinstance(error, self._ends) and not isinstance(error, REPEATED)):
             raise error
         self.trouble = trouble_after(self.trouble, self.name, error, self._supervisor.now_ms())
         pause_s = self._away_s() if away else self._pause_s(self.trouble.failures)
@@ -104,9 +113,7 @@ class Loop:
         outage = self._supervisor.outage
         if not outage.loops and self._is_news(error):
             outage.is_logged = True
-            # What the database refuses as such is a defect, and its traceback says where.
-            trace = error if type(error) is StoreError else None
-            log.warning("%s: %s; it is tried again until it succeeds", self, error, exc_info=trace)
+            log.warning("%s: %s; it is tried again until it succeeds", self, error)
         outage.loops.add(self)
 
     def _is_news(self, error: BaseException) -> bool:
