@@ -76,6 +76,15 @@ def test_a_child_of_a_fanout_that_cannot_be_completed_expires(
     clock.us += DAY_US
     assert child in expire_all(tracker).expired
     assert errors_of(tracker.ack([(group, 1)])) == [((group, 1), FanoutExpired)]
+    # Its tombstone stays beyond its time: the item of its parent is still pending.
+    clock.us += 3 * DAY_US
+    assert child not in expire_all(tracker).removed
+    assert tracker.status(bad).pending == 1
+    # Once the parent has expired, too, there is none to tell.
+    for _ in range(4):
+        clock.us += 9 * DAY_US
+        expire_all(tracker)
+    assert tracker.list().fanouts == ()
 
 
 def test_items_of_other_fanouts_count_beside_one_that_cannot_be_completed(

@@ -140,6 +140,18 @@ def test_expiry_finishes_a_chain_whose_process_died(
     assert sorted(one.id for one in timeline.lease("done", "worker", limit=1_000)) == sorted(messages)
 
 
+def test_activity_of_an_ended_fanout_does_not_postpone_the_rest_of_its_chain(
+    tracker: Tracker, fresh_store: Store, clock: HandClock
+) -> None:
+    """The seal of the fanout at which the dead process stopped is repeated, by a caller that knows nothing of it."""
+    ids = chain(fresh_store, SOME, clock())
+    with pytest.raises(Killed):
+        Tracker(Dying(fresh_store, after=1), clock=clock).seal(ids[-1])
+    tracker.seal(ids[-LEVELS_AT_ONCE - 1])
+    clock.us += HEAD_START_US
+    assert sorted(expire_all(tracker).completed) == sorted(ids[: -LEVELS_AT_ONCE - 1])
+
+
 @pytest.mark.parametrize("verb", ["ack", "seal", "fail", "expire"])
 def test_a_repeated_call_finishes_a_chain_whose_process_died(
     tracker: Tracker, fresh_store: Store, clock: HandClock, verb: str

@@ -157,3 +157,19 @@ def test_what_a_source_that_lands_says_is_what_the_page_says(store: Store) -> No
     ((row, body),) = reports_in(store, "ingest")
     assert keys_of(body) == documented("ingest")
     assert (json.loads(row.body)["received"], body["landed"]) == (3, 2)
+
+
+def test_reports_go_on_after_a_system_exit_in_their_thread(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    said = 0
+
+    def numbers() -> dict[str, int]:
+        nonlocal said
+        said += 1
+        if said == 1:
+            raise SystemExit(3)
+        return {"said": said}
+
+    with reporting(store, "work", "one", numbers):
+        wait_until(lambda: bool(reports_in(store, "work")))
+    assert reports_in(store, "work")[0][1]["said"] == 2
+    assert "SystemExit" in caplog.text

@@ -1,7 +1,12 @@
 """Background work: steps, and the loop that makes them."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
+
+import pytest
 
 from batchline import Beat, NewMessage, Services, Timeline, Tracker, open_store
 from batchline.errors import StoreUnavailable
@@ -87,3 +92,32 @@ def test_a_broker_among_others_whose_clock_is_off_is_found_out_by_its_beat() -> 
     health = timeline.health()
     assert health is not None
     assert (health.name, health.degraded, health.brokers) == ("one", False, 1)
+
+
+def test_a_topic_with_a_corrupt_row_stops_neither_other_topics_nor_other_services(tmp_path: Path) -> None:
+    pace, path = Pace(), tmp_path / "b.db"
+    with open_store(f"sqlite:///{path}") as store:
+        timeline, tracker = Timeline(store, clock=pace.clock), Tracker(store, clock=pace.clock)
+        for topic in ("bad", "good"):
+            timeline.create_topic(topic, max_attempts=1, dead_letter="dead", lease=timedelta(minutes=1))
+            # More than one step of each service takes on: the others come to their end before the failure is raised.
+            timeline.create(topic, [NewMessage(id=f"{topic}{n}") for n in range(2_000)], producer_group="p")
+            leased = timeline.lease(topic, "w", limit=2_000)
+            timeline.done([message.lease for message in leased[:1_000]])
+        bad = timeline.topic("bad").number
+        with closing(sqlite3.connect(path, isolation_level=None)) as raw:
+            raw.execute(
+                "DELETE FROM batchline_bundles WHERE number IN (SELECT bundle FROM batchline_spots WHERE topic = ?)",
+                [bad],
+            )
+        for n in range(300):
+            tracker.open(f"idle{n}")
+        pace.clock.us += 10**15
+        with pytest.raises(KeyError) as raised:
+            Services(store, clock=pace.clock).run_once()
+        assert raised.value.__notes__[0].startswith("in topic 'bad'")
+        assert timeline.count("dead").total == 1_000
+        assert tracker.list("expired", limit=1_000).next is None
+        assert len(tracker.list("expired", limit=1_000).fanouts) == 300
+        good = timeline.topic("good").number
+        assert not store.read(lambda rows: rows.message_ids(good, ["good0"]))

@@ -8,7 +8,7 @@ import pytest
 
 from batchline import Consumer, LeasedMessage, NewMessage, Services, Timeline, open_store
 from batchline.core.retry import RetryRules
-from batchline.errors import StoreUnavailable, TopicDeleted
+from batchline.errors import StoreError, StoreUnavailable, TopicDeleted
 from batchline.runtime.supervisor import Loop, Supervisor
 from batchline.runtime.virtual_time import virtual_seconds, virtual_wall_us
 from tests.runtime.working import virtually
@@ -130,6 +130,23 @@ async def test_an_outage_is_a_line_when_it_begins_and_one_when_it_ends_however_m
 
 
 @virtually
+async def test_a_query_that_the_database_refuses_is_a_fault_of_each_loop_with_growing_pauses(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watching = supervisor()
+    loops = [
+        Steps(watching.loop(name, ends=(StoreError,)), StoreError("no such table")) for name in ("prune", "rescue")
+    ]
+    running = [one.loop.start(one.run) for one in loops]
+    await asyncio.sleep(50)
+    assert [[round(at) for at in one.at_s] for one in loops] == [[0, 1, 3, 7, 15, 31]] * 2
+    traced = [record.getMessage().partition(" failed")[0] for record in caplog.records if record.exc_info]
+    assert traced == ["loop prune", "loop rescue"]
+    for task in running:
+        task.cancel()
+
+
+@virtually
 async def test_a_loop_whose_every_second_step_fails_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     watching = supervisor()
     loop = watching.loop("share", back_off=RetryRules(first=timedelta(seconds=1), longest=timedelta(seconds=1)))
@@ -181,3 +198,26 @@ async def test_a_refusal_ends_a_consumer_with_its_error_and_is_not_repeated() ->
     with pytest.raises(TopicDeleted):
         await asyncio.wait_for(running, 60)
     assert consumer.troubles() == []
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3), Panic()], ids=repr)
+@virtually
+async def test_an_end_that_nobody_asked_for_is_a_failure_of_its_loop_and_services_go_on(error: BaseException) -> None:
+    services, met = Services(open_store("memory://")), 0
+
+    def rescue() -> bool:
+        nonlocal met
+        met += 1
+        if met == 1:
+            raise error
+        return False
+
+    services._paced[1].service.run_once = rescue  # type: ignore[method-assign]
+    running = asyncio.ensure_future(services.run())
+    await asyncio.sleep(0.5)
+    assert [one.loop for one in services.troubles()] == ["rescue"]
+    await asyncio.sleep(10)
+    assert (services.troubles(), services.supervisor.failures()["rescue"]) == ([], 1)
+    assert met > 5
+    services.stop()
+    await running

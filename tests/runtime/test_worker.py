@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -17,6 +17,9 @@ from batchline.runtime.virtual_time import virtual_seconds, virtual_wall_us
 from batchline.runtime.worker import Worker
 from tests.contract.parcels.posting import parcel_of
 from tests.runtime.working import Depot, Receiver, Severable, places_of, virtually
+
+if TYPE_CHECKING:
+    from batchline.core.trouble import LoopName
 
 HOUR = timedelta(hours=1)
 
@@ -395,3 +398,21 @@ async def test_a_parcel_whose_lease_was_lost_while_it_waits_for_capacity_is_not_
     sent = [*sink.sent, *other.sent]
     assert sorted(parcel.lane for _, parcel in sent) == [0, 1]
     depot.check_end("complete")
+
+
+@virtually
+async def test_a_worker_names_the_loops_of_all_its_parts_that_fail() -> None:
+    worker = Depot({0: 1}).worker(Receiver(), limiter=ProvisionedResource(10))
+    assert worker.dispatcher.limiter is not None
+    assert worker.consumer._services is not None
+    parts = {
+        "lanes": worker.supervisor,
+        "consume": worker.consumer.supervisor,
+        "prune": worker.consumer._services.supervisor,
+        "dispatch": worker.dispatcher.supervisor,
+        "share": worker.dispatcher.limiter.supervisor,
+    }
+    for name, supervisor in parts.items():
+        supervisor.loop(cast("LoopName", name)).failed(ZeroDivisionError())
+    assert {one.loop for one in worker.troubles()} == parts.keys()
+    assert {name for name, count in worker.supervisor.failures().items() if count} == parts.keys()

@@ -111,3 +111,22 @@ def test_health_and_metrics_are_answered_when_there_is_too_much_to_do(store: Sto
         assert Asking(service).get("/v1/topics").problem == "Overloaded"
         for path in ("/health/live", "/health/ready", "/metrics"):
             assert Asking(service).get(path).status == 200
+
+
+class Panic(BaseException):
+    """An error that is no Exception."""
+
+
+@pytest.mark.parametrize("error", [Panic(), SystemExit(3), ZeroDivisionError()], ids=repr)
+def test_a_check_of_the_schema_that_raises_anything_makes_it_unready_and_is_logged(
+    store: Store, error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(store, "check_schema", fail)
+    with closing(Service(store)) as service:
+        answer = Asking(service).get("/health/ready")
+        assert (answer.status, answer.problem) == (503, "NotReady")
+        assert [one.loop for one in service.troubles()] == ["schema_check"]
+    assert type(error).__name__ in caplog.text

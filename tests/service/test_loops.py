@@ -20,14 +20,16 @@ ROOT = Path(__file__).parents[2]
 PATIENCE_S = 150
 
 
-async def until(scene: Scene, what: Callable[[], bool]) -> None:
-    for _ in range(PATIENCE_S * 4):
+async def until(scene: Scene, what: Callable[[], bool], within_s: int = PATIENCE_S, *, never: bool = False) -> None:
+    """Wait until something is so; or, if that is `never` to be, see that it is not."""
+    for _ in range(within_s * 4):
         if what():
+            assert not never, "it came to that"
             return
         if scene.poke is not None:
             await scene.poke()
         await asyncio.sleep(0.25)
-    raise AssertionError("it did not come to that")
+    assert never, "it did not come to that"
 
 
 def tracebacks(caplog: pytest.LogCaptureFixture, loop: str) -> list[str]:
@@ -55,6 +57,8 @@ def test_a_fault_in_a_loop_is_logged_counted_and_shown_until_the_loop_runs_again
             assert tracebacks(caplog, loop) == ["ZeroDivisionError"]
             assert part.supervisor.failures()[trouble.loop] >= trouble.failures > 2
             assert all(count == 0 for other, count in part.supervisor.failures().items() if other != loop)
+            # It is shown all the while: steps that have nothing to do in between are not clean.
+            await until(scene, lambda: part.troubles() == [], within_s=3, never=True)
             fault.on = False
             await until(scene, lambda: part.troubles() == [])
             await until(scene, lambda: "runs again" in caplog.text)

@@ -256,3 +256,26 @@ def test_those_for_whom_somebody_leases_are_seen_and_have_all_buckets(store: Sto
             timeline.attend("jobs", [ConsumerRow("", now_ms, 0, 1.0)])
         with pytest.raises(InvalidCount):
             timeline.attend("jobs", [ConsumerRow("a", now_ms, 0, -1.0)])
+
+
+def test_a_beat_that_fails_is_shown_until_a_beat_succeeds_and_other_topics_are_seen() -> None:
+    async def story(scene: Scene) -> None:
+        timeline: Any = scene.timeline
+        timeline.create_topic("other")
+        good, attend = OneSocket(scene, "good", topic="other"), timeline.attend_sessions
+        for one in (OneSocket(scene, "bad"), good):
+            await scene.enter(one)
+        timeline.attend_sessions = lambda topic, rows: 1 // 0 if topic == "jobs" else attend(topic, rows)
+        await asyncio.sleep(11)
+        shown = 0
+        for _ in range(120):
+            await asyncio.sleep(0.5)
+            shown += [one.loop for one in scene.roll.supervisor.troubles()] == ["sockets"]
+        assert shown == 120
+        assert len(good.standings) > 5
+        assert timeline.consumers("other")[0].seen_ms > timeline.now_ms() - 10_000
+        timeline.attend_sessions = attend
+        await asyncio.sleep(11)
+        assert scene.roll.supervisor.troubles() == []
+
+    play(story)

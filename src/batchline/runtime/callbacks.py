@@ -86,6 +86,9 @@ def _call_plain(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any
     except StopIteration as error:
         # It means something else to who awaits, who would wait for ever.
         raise RuntimeError("it raised StopIteration") from error
+    except (SystemExit, KeyboardInterrupt) as error:
+        # In a thread neither asks the process to end. Raised in a task, it would end the loop and all its tasks.
+        raise failure_of(error) from error
 
 
 def failure_of(error: BaseException) -> Exception:

@@ -7,6 +7,7 @@ from typing import Final
 from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.topic import span_ms
 from batchline.runtime.clock import now_us
+from batchline.runtime.each_part import step_each
 from batchline.runtime.tracker import Tracker
 from batchline.stores.rows import Rows
 from batchline.stores.store import Store
@@ -26,7 +27,14 @@ class Expire:
         self._now_us = clock
 
     def run_once(self) -> bool:
-        """One step; tells whether there is more to do."""
+        """Take a step. Return whether there is more to do."""
+        parts = (("consumers and brokers", self._forget), ("fanouts", self._expire_fanouts))
+        return step_each(parts, lambda part: part())
+
+    def _expire_fanouts(self) -> bool:
+        return self._tracker.expire_due().more
+
+    def _forget(self) -> bool:
         now_ms = self._now_us() // 1_000
 
         def forget(rows: Rows) -> None:
@@ -35,4 +43,4 @@ class Expire:
             rows.forget_brokers(rows.database_ms(now_ms) - span_ms(KEPT_FOR))
 
         self._store.transact(forget)
-        return self._tracker.expire_due().more
+        return False

@@ -8,6 +8,7 @@ from typing import Final
 from batchline.core.moment import check_span
 from batchline.core.topic import Topic, span_ms
 from batchline.runtime.clock import now_us
+from batchline.runtime.each_part import step_each
 from batchline.stores.fresh_numbers import fresh_number
 from batchline.stores.pruning import end_messages, prune_ended, remove_topic
 from batchline.stores.store import Store
@@ -40,12 +41,12 @@ class Prune:
         self._now_us = clock
 
     def run_once(self) -> bool:
-        """One step on each topic; tells whether there is more to do."""
+        """Take a step on each topic. Return whether there is more to do. A topic that fails stops no other."""
         topics = [one for one in self._store.read(lambda rows: rows.topics()) if self._only in (None, one.name)]
-        steps = [self._step(topic, self._now_us() // 1_000) for topic in topics]
-        return any(steps)
+        return step_each(((f"topic {topic.name!r}", topic) for topic in topics), self._step)
 
-    def _step(self, topic: Topic, now_ms: int) -> bool:
+    def _step(self, topic: Topic) -> bool:
+        now_ms = self._now_us() // 1_000
         # A moment later, so that what ended at this very moment goes as well.
         before_ms = now_ms + 1 - self._keep_ms
         removed = self._store.transact(lambda rows: prune_ended(rows, topic, before_ms, AT_ONCE))

@@ -6,6 +6,7 @@ from typing import Final
 
 from batchline.core.topic import Topic
 from batchline.runtime.clock import now_us
+from batchline.runtime.each_part import step_each
 from batchline.stores.burying import bury_expired
 from batchline.stores.fresh_numbers import fresh_number
 from batchline.stores.store import Store
@@ -23,10 +24,13 @@ class Rescue:
         self._now_us = clock
 
     def run_once(self) -> bool:
-        """One step on each topic with a limit of attempts; tells whether there is more to do."""
+        """Take a step on each topic with a limit of attempts. Return whether there is more to do.
+
+        A topic that fails stops no other.
+        """
         topics = self._store.read(lambda rows: rows.topics())
-        steps = [self._step(topic) for topic in topics if topic.max_attempts is not None and not topic.deleted]
-        return any(steps)
+        limited = (topic for topic in topics if topic.max_attempts is not None and not topic.deleted)
+        return step_each(((f"topic {topic.name!r}", topic) for topic in limited), self._step)
 
     def _step(self, topic: Topic) -> bool:
         now_ms = self._now_us() // 1_000

@@ -12,6 +12,7 @@ from batchline.core.trouble import LoopName
 from batchline.runtime.beat import Beat
 from batchline.runtime.callbacks import call_in
 from batchline.runtime.clock import now_us, wait_for
+from batchline.runtime.each_part import step_each
 from batchline.runtime.expire import Expire
 from batchline.runtime.prune import Prune
 from batchline.runtime.rescue import Rescue
@@ -86,9 +87,8 @@ class Services(Supervised):
             self._beat.run_once()
 
     def run_once(self) -> bool:
-        """One step of each; tells whether there is more to do at once."""
-        steps = [paced.service.run_once() for paced in self._paced]
-        return any(steps)
+        """Take a step of each service. Return whether there is more to do at once. One that fails stops no other."""
+        return step_each(((paced.name, paced.service) for paced in self._paced), lambda service: service.run_once())
 
     async def _loop(self, paced: Paced) -> None:
         loop = self.supervisor.loop(paced.name, away_s=paced.rest.total_seconds)

@@ -7,6 +7,7 @@ step ──► clean: the trouble is over
 import asyncio
 import logging
 import random
+import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -14,16 +15,23 @@ from typing import Any, Final
 
 from batchline.core.retry import RetryRules
 from batchline.core.trouble import BACK_OFF, Logged, LoopName, Trouble, is_news, trouble_after
-from batchline.errors import Degraded, Overloaded, ServiceUnavailable, StoreError
+from batchline.errors import (
+    Degraded,
+    LandingUnavailable,
+    Overloaded,
+    ServiceUnavailable,
+    StoreError,
+    StoreUnavailable,
+)
 from batchline.runtime.clock import now_us
 
 __all__ = ["AWAY", "Loop", "Supervised", "Supervisor"]
 
 log = logging.getLogger("batchline")
 #: Errors that pass by themselves: the store or the service is away, or the clock is off.
-AWAY: Final = (StoreError, Degraded, ServiceUnavailable, Overloaded)
-#: Errors that end a process or a task, and no supervisor stops.
-ENDS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
+AWAY: Final = (StoreUnavailable, LandingUnavailable, Degraded, ServiceUnavailable, Overloaded)
+#: Errors that end no loop. A query that the database refuses is among these: the schema may be repaired.
+REPEATED: Final = (*AWAY, StoreError)
 #: Pause after an error that passes by itself.
 AWAY_S: Final = 1.0
 
@@ -80,7 +88,7 @@ class Loop:
     def failed(self, error: BaseException) -> float:
         """Note a failed step, and return the pause before the next. Raise an error that ends the loop."""
         away = isinstance(error, AWAY)
-        if isinstance(error, ENDS) or (isinstance(error, self._ends) and not away):
+        if _is_end(error) or (isinstance(error, self._ends) and not isinstance(error, REPEATED)):
             raise error
         self.trouble = trouble_after(self.trouble, self.name, error, self._supervisor.now_ms())
         pause_s = self._away_s() if away else self._pause_s(self.trouble.failures)
@@ -105,9 +113,7 @@ class Loop:
         outage = self._supervisor.outage
         if not outage.loops and self._is_news(error):
             outage.is_logged = True
-            # What the database refuses as such is a defect, and its traceback says where.
-            trace = error if type(error) is StoreError else None
-            log.warning("%s: %s; it is tried again until it succeeds", self, error, exc_info=trace)
+            log.warning("%s: %s; it is tried again until it succeeds", self, error)
         outage.loops.add(self)
 
     def _is_news(self, error: BaseException) -> bool:
@@ -132,6 +138,27 @@ class Loop:
 
     def __str__(self) -> str:
         return f"loop {self.name} ({self.about})" if self.about else f"loop {self.name}"
+
+
+def _is_end(error: BaseException) -> bool:
+    """Return whether an error ends this process or task. No supervisor stops such an error.
+
+    Only the main thread can end the process: in another, SystemExit would end the loop alone, and unnoticed. The same
+    goes for a cancellation that was not asked of this task.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        return _is_cancelled()
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        return threading.current_thread() is threading.main_thread()
+    return isinstance(error, GeneratorExit)
+
+
+def _is_cancelled() -> bool:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # in a thread without an event loop
+        return False
+    return task is not None and task.cancelling() > 0
 
 
 @dataclass(slots=True)

@@ -48,7 +48,7 @@ class Look(Generic[T]):
             self._seen = Seen(self._read(), None)
         except BatchlineError as error:
             self._seen = Seen(self._seen.value, error)
-        except Exception as error:  # noqa: BLE001 - it is logged; without it the last look would count as this one
+        except BaseException as error:  # noqa: BLE001 - it is logged; without it the last look would count as this one
             self._loop.failed(error)
             self._seen = Seen(self._seen.value, StoreError(f"the look at the store failed: {type(error).__name__}"))
         else:

@@ -137,7 +137,8 @@ class Roll:
         self._calling = None
 
     async def _call_once(self, number: int) -> float:
-        await self.call(is_beat=number % BEATS == 0)
+        # After a failure, too: a call without a beat does not show that beats succeed.
+        await self.call(is_beat=number % BEATS == 0 or self._loop.trouble is not None)
         return CALL_EVERY.total_seconds()
 
     async def call(self, *, is_beat: bool) -> None:
@@ -166,17 +167,24 @@ class Roll:
         topics: dict[str, list[Attending]] = {}
         for one in self._present.values():
             topics.setdefault(one.topic, []).append(one)
-        for topic, some in topics.items():
-            try:
-                await self._in_thread(self._timeline.attend, topic, [one.seen(now_ms) for one in some])
-                rows = [one.session.row() for one in some]
-                standings = await self._in_thread(self._timeline.attend_sessions, topic, rows)
-            except TopicRefused as error:
-                for one in some:
-                    one.end(Close.TOPIC, error)
-            else:
-                for one, standing in zip(some, standings, strict=True):
-                    await one.stand(standing)
+        failures = [error for topic, some in topics.items() if (error := await self._beat_on(topic, some, now_ms))]
+        if failures:
+            raise failures[0]
+
+    async def _beat_on(self, topic: str, some: list[Attending], now_ms: int) -> Exception | None:
+        """Beat for the sockets of a topic. Return what fails, so that the consumers of other topics are seen."""
+        try:
+            await self._in_thread(self._timeline.attend, topic, [one.seen(now_ms) for one in some])
+            rows = [one.session.row() for one in some]
+            standings = await self._in_thread(self._timeline.attend_sessions, topic, rows)
+            for one, standing in zip(some, standings, strict=True):
+                await one.stand(standing)
+        except TopicRefused as error:
+            for one in some:
+                one.end(Close.TOPIC, error)
+        except Exception as error:  # noqa: BLE001 - the loop logs it, after the other topics
+            return error
+        return None
 
 
 def _key(one: Attending) -> tuple[str, str, int]:
