@@ -159,7 +159,7 @@ def work(actor: Actor, steps: int) -> None:
         held = _use(actor, held)
 
 
-#: What is taken over is leased for so long.
+#: Duration of leases that are taken over.
 TAKEN_FOR_MS: Final = 200
 
 

@@ -83,7 +83,7 @@ def check_number(name: str, number: object, most: int) -> None:
 
 
 def check_session(session: object) -> None:
-    """Refuse what is no number of a session; None stands for no session."""
+    """Refuse a value that is not the number of a session; None means no session."""
     if session is not None:
         check_number("session", session, MOST_SESSION)
 

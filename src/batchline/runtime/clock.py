@@ -34,7 +34,7 @@ async def wait_for(signal: asyncio.Event, seconds: float) -> None:
 
 
 async def wake_after(signal: asyncio.Event, seconds: float) -> None:
-    """Wait for a signal, and give it after so many seconds.
+    """Wait for a signal; set it after this number of seconds.
 
     Unlike a timeout it cancels nothing: while a task waits here, its `cancelling()` counts real cancellations only.
     """

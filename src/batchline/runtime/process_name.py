@@ -60,6 +60,6 @@ def _place() -> str:
 
 def _state(pid: int) -> tuple[str, str]:
     """The state of a process, and when it was started, in ticks since the machine was."""
-    # The name of the program stands in brackets, and may have any characters.
+    # The program's name is in brackets, and may contain any character.
     fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     return fields[0], fields[19]

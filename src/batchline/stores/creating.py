@@ -192,7 +192,7 @@ def _insert_bundles(rows: TimelineRows, bundles: list[Bundle]) -> set[int]:
         return set(ours)
     if rows.bundles_by_number(ours) != ours:
         raise NumbersTaken
-    # An attempt that was committed left none of which all messages had been there already: they are new again.
+    # A committed attempt deleted the bundles whose messages had all existed before: those are new again.
     return ours.keys() - {spot.bundle for spot in rows.spots_of(ours)}
 
 

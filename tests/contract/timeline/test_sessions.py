@@ -89,7 +89,7 @@ def test_what_a_session_leaves_goes_to_the_next_at_its_next_beat(line: Line) -> 
 
 
 def test_the_consumer_leaves_with_its_last_live_session(line: Line) -> None:
-    """The row of a session that was killed stays for a day; until then others would wait for buckets nobody serves."""
+    """The row of a killed session stays for a day; its buckets must not wait for a consumer until then."""
     killed, last = session_of(line), session_of(line)
     killed.begin()
     line.wait(LIVE_MS + 1)
