@@ -169,13 +169,26 @@ def test_capacity_shows_who_holds_what_and_what_is_used(reader: Reader, url: str
     expect(card.get_by_role("img", name="Who holds what of receiver-api")).to_be_visible()
     expect(card.locator(".span.warn").first).to_be_attached()
     expect(card).to_contain_text("shaded: paused")
-    page.get_by_role("button", name="15 min").click()
-    expect(page.get_by_role("button", name="15 min")).to_have_attribute("aria-pressed", "true")
     chart = card.get_by_role("img", name="Rate used of receiver-api")
     chart.focus()
     page.keyboard.press("End")
     page.keyboard.press("ArrowLeft")
     expect(card.locator(".readout").nth(1)).to_contain_text("together")
+
+
+def test_the_values_at_the_cursor_stay_when_another_range_has_fewer_columns(reader: Reader, url: str) -> None:
+    page = reader.open(f"{url}/capacity")
+    card = page.get_by_role("region", name="Capacity receiver-api")
+    readout = card.locator(".readout").nth(1)
+    card.get_by_role("img", name="Rate used of receiver-api").focus()
+    page.keyboard.press("End")
+    expect(readout).to_contain_text("together")
+    before = readout.inner_text()
+    button = page.get_by_role("button", name="15 min")
+    button.evaluate("button => button.click()")  # the chart keeps the focus
+    expect(button).to_have_attribute("aria-pressed", "true")
+    expect(readout).not_to_have_text(before)
+    expect(readout).to_contain_text("together")
 
 
 def test_an_instance_that_comes_is_seen_without_reloading(reader: Reader) -> None:

@@ -36,7 +36,10 @@ export class Chart {
   }
 
   update(data) {
+    const pointed = this.data?.columns[this.cursor ?? -1];
     this.data = data;
+    // Another range has other columns: the cursor stays at its moment, not at its place.
+    if (pointed) this.cursor = nearest(data.columns.map(({ from, to }) => (from + to) / 2), (pointed.from + pointed.to) / 2);
     this.draw();
     if (this.table.open) this.drawTable();
   }
@@ -158,8 +161,7 @@ export class Chart {
   pointAt(clientX) {
     const x = clientX - this.svg.getBoundingClientRect().left;
     const columns = this.data?.columns ?? [];
-    const middles = columns.map(({ from, to }) => Math.abs(this.x((from + to) / 2) - x));
-    this.moveTo(middles.length ? middles.indexOf(Math.min(...middles)) : null);
+    this.moveTo(nearest(columns.map(({ from, to }) => this.x((from + to) / 2)), x));
   }
 
   key(event) {
@@ -231,6 +233,12 @@ function columnText({ from, to }) {
   const seconds = to - from < 60_000;
   const begin = day(from) === day(Date.now()) && to - from < 36e5 ? clock(from, seconds) : `${day(from)} ${clock(from, seconds)}`;
   return to === from ? begin : `${begin}–${clock(to, seconds)}`;
+}
+
+/** The place of the value that is nearest to another; null if there is none. */
+function nearest(values, wanted) {
+  const distances = values.map((value) => Math.abs(value - wanted));
+  return distances.length ? distances.indexOf(Math.min(...distances)) : null;
 }
 
 /** A bar that shows how far something is: parts of a whole, [{ value, tone, name }]. */
