@@ -1,6 +1,7 @@
 """Consumers as processes of one name: stopped, updated, started twice and killed. Each message is handled once."""
 
 import asyncio
+import os
 import signal
 import subprocess
 from collections import Counter
@@ -51,7 +52,12 @@ class Jobs:
         self.notes.check_one_at_a_time()
 
     def kill(self, process: subprocess.Popen[bytes]) -> set[str]:
-        """Kill a process; what was leased under its name then."""
+        """Kill a process. Return the ids that were leased under its name then.
+
+        It is stopped first, so that all its notes are before the note of its end, and those of its successor after.
+        """
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
         self.notes.note("gone", process.pid)
         process.kill()
         process.wait()

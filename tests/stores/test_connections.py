@@ -200,7 +200,7 @@ def test_a_deadlock_is_repeated_until_both_have_succeeded(server_database: str) 
             store.transact(work)
 
         list(threads.map(add_to, [(first, second), (second, first)]))
-        assert len(attempts) == 3
+        assert len(attempts) >= 3  # the one that is broken off may lock its first row again before the other does
         assert [status.total for status in tracker.list().fanouts] == [2, 2]
 
 
