@@ -30,6 +30,7 @@ if ! "$venv/bin/python" -c '' 2>/dev/null; then
 fi
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r scripts/uv.lock
 say "installing the locked packages (about a minute and 1.6 GB the first time)"
-"$venv/bin/uv" pip sync --quiet --compile-bytecode --python "$venv/bin/python" --require-hashes requirements.lock
+# The certificates of this machine, as pip uses them: a registry may be behind a company's own.
+"$venv/bin/uv" pip sync --system-certs --quiet --compile-bytecode --python "$venv/bin/python" --require-hashes requirements.lock
 "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" --no-deps --no-build-isolation --editable .
 touch "$venv/.ready"
