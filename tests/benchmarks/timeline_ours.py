@@ -31,7 +31,7 @@ class Ours:
         self._store = open_store(url)
         # Nobody sends heartbeats here: a share holds for as long as the benchmark.
         self.timeline = Timeline(self._store, live_for=timedelta(hours=1))
-        self.topic = self.timeline.create_topic(TOPIC)
+        self.topic = self.timeline.create_topic(TOPIC, keep=timedelta(0))
         self._prune = Prune(self._store)
         ways: dict[str, Callable[[bytes], NewMessage | bytes]] = {CHOSEN: self._chosen, MOMENTS: self._moment}
         self._new = ways.get(way)

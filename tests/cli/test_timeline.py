@@ -17,6 +17,7 @@ from batchline import NewMessage, Timeline, open_store, read_lease
 from batchline.cli import load_screen, message_lines
 from batchline.core.future_load import Bin, Load
 from tests.cli.conftest import Call, Said, on_terminal
+from tests.waiting import wait_until
 
 NAMES = ("put", "move", "cancel", "message", "messages", "lease", "extend", "release", "done", "leases", "load")
 TOPIC_NAMES = ("create", "update", "delete", "list", "show")
@@ -112,7 +113,20 @@ def test_screens_on_postgresql(batchline: Call, postgresql_database: str) -> Non
 
 
 def test_a_topic_has_the_rules_that_were_named(batchline: Call, ask: Ask) -> None:
-    rules = ("--lease", "1m", "--longest-lease", "1h", "--max-ahead", "30d", "--buckets", 16, "--rate-limit", 5)
+    rules = (
+        "--lease",
+        "1m",
+        "--longest-lease",
+        "1h",
+        "--max-ahead",
+        "30d",
+        "--buckets",
+        16,
+        "--rate-limit",
+        5,
+        "--keep",
+        "1d",
+    )
     dead = ("--max-attempts", 3, "--dead-letter", "dead")
     (made,) = ask("topic", "create", "parcels", *rules, *dead)
     assert made == {
@@ -124,6 +138,7 @@ def test_a_topic_has_the_rules_that_were_named(batchline: Call, ask: Ask) -> Non
         "max_attempts": 3,
         "dead_letter": "dead",
         "rate_limit": 5.0,
+        "keep": "1d",
         "deleted": False,
     }
     assert [one["name"] for one in ask("topic", "list")] == ["dead", "parcels"]
@@ -593,27 +608,26 @@ def test_names_come_from_the_environment(batchline: Call, parcels: None, monkeyp
 def test_tidy_frees_ids_and_names(batchline: Call, ask: Ask, parcels: None) -> None:
     ask("put", "parcels", "--id", "a")
     ask("done", ask("lease", "parcels")[0]["lease"])
-    for keep in ([], ["--keep", "1h"]):
-        assert batchline("tidy", *keep).code == 0
-        assert ask("put", "parcels", "--id", "a")[0]["outcome"] == "exists"
-    said = batchline("tidy", "--keep", "0s")
+    assert batchline("tidy").code == 0
+    assert ask("put", "parcels", "--id", "a")[0]["outcome"] == "exists"
+    assert ask("topic", "update", "parcels", "--keep", "0s")[0]["keep"] == "0s"
+    said = batchline("tidy")
     assert (said.code, said.out.startswith("✓")) == (0, True)
     assert ask("put", "parcels", "--id", "a")[0]["outcome"] == "created"
     batchline("topic", "delete", "parcels")
-    batchline("tidy", "--keep", "0s")
+    batchline("tidy")
     assert ask("topic", "list") == []
 
 
 def test_tidy_keeps_on_until_it_is_told_to_end(ask: Ask, parcels: None, store: str) -> None:
     ask("put", "parcels", "--id", "a")
     ask("done", ask("lease", "parcels")[0]["lease"])
-    process = subprocess.Popen([sys.executable, "-m", "batchline", "tidy", "--every", "10ms", "--keep", "0s"])
+    ask("topic", "delete", "parcels")
+    process = subprocess.Popen([sys.executable, "-m", "batchline", "tidy", "--every", "10ms"])
     try:
         with open_store(store) as opened:
             timeline = Timeline(opened)
-            again = [NewMessage(id="a")]
-            while timeline.create("parcels", again, producer_group="cli")[0].outcome == "exists":
-                pass
+            wait_until(lambda: timeline.topics() == [])
         process.terminate()
         assert process.wait(60) == 0
     finally:

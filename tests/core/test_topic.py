@@ -19,6 +19,7 @@ def test_a_topic_has_the_rules_that_the_spec_says() -> None:
     assert (topic.buckets, topic.max_ahead) == (1024, timedelta(days=365))
     assert (topic.lease, topic.longest_lease) == (timedelta(minutes=5), timedelta(hours=12))
     assert (topic.max_attempts, topic.dead_letter, topic.rate_limit) == (None, None, None)
+    assert topic.keep == timedelta(minutes=1)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,8 @@ def test_a_topic_has_the_rules_that_the_spec_says() -> None:
         ({"max_attempts": 0, "dead_letter": "dead"}, "max_attempts must be a whole number from 1"),
         ({"max_attempts": 1.5, "dead_letter": "dead"}, "max_attempts"),
         ({"max_attempts": 3, "dead_letter": "parcels"}, "a topic cannot be its own dead-letter topic"),
+        ({"keep": timedelta(-1)}, "keep must be 0 or longer"),
+        ({"keep": 60}, "keep must be a timedelta"),
         ({"rate_limit": 0}, "rate_limit must be messages a second, above 0"),
         ({"rate_limit": -1.0}, "rate_limit"),
         ({"rate_limit": float("nan")}, "rate_limit"),

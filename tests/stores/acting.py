@@ -22,7 +22,7 @@ from batchline.runtime.timeline import Timeline
 from batchline.stores.creating import Creation
 from batchline.stores.store import Store
 from tests.doubles import BEGIN_US
-from tests.stores.events import DEAD, LINE, LIVE_FOR_MS, Event, SessionEvent
+from tests.stores.events import DEAD, KEEP_MS, LINE, LIVE_FOR_MS, Event, SessionEvent
 
 __all__ = ["BUCKETS", "Actor", "SharedClock", "new_clock", "span"]
 
@@ -275,12 +275,12 @@ class Actor:
 
     # --- in the background ---
 
-    def prune(self, keep_ms: int) -> bool:
+    def prune(self) -> bool:
         """Prune a step; tells whether there is more."""
-        prune = Prune(self._store, keep=span(keep_ms), clock=self._look)
+        prune = Prune(self._store, clock=self._look)
         return self.call(
             prune.run_once,
-            lambda _: [self._event("prune", LINE, "", "pruned", self._now_us // 1_000 + 1 - keep_ms)],
+            lambda _: [self._event("prune", LINE, "", "pruned", self._now_us // 1_000 + 1 - KEEP_MS)],
         )
 
 

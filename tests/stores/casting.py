@@ -4,7 +4,7 @@
     consume   leases under a name of its own; lets leases run out, and uses them all the same
     work      leases under a name that several share, each in a session; is replaced, falls silent, or is killed
     bury      consumes the dead letters
-    tidy      prunes, with and without keeping the ids of what is done; rescues
+    tidy      prunes and rescues
 
 In a module that a new process can load.
 """
@@ -27,7 +27,7 @@ from batchline.runtime.timeline import Timeline
 from batchline.stores.opening import open_store
 from batchline.stores.store import Store
 from tests.stores.acting import BUCKETS, Actor, SharedClock, span
-from tests.stores.events import DEAD, LINE, MAX_ATTEMPTS, Record
+from tests.stores.events import DEAD, KEEP_MS, LINE, MAX_ATTEMPTS, Record
 from tests.stores.racing import PATIENCE_S
 
 __all__ = ["CAST", "act_in_processes", "act_in_threads", "drain", "prepare", "tidy_up"]
@@ -36,8 +36,6 @@ __all__ = ["CAST", "act_in_processes", "act_in_threads", "drain", "prepare", "ti
 IDS: Final = 60
 #: The name that all who work share.
 WORKER: Final = "worker"
-#: How long ids of messages that are done are kept, by who keeps them.
-KEEP_MS: Final = 60
 
 
 # --- producers --------------------------------------------------------------------------------------------------------
@@ -182,7 +180,7 @@ def bury(actor: Actor, steps: int) -> None:
 def tidy(actor: Actor, steps: int) -> None:
     """Prune and rescue."""
     for _ in range(steps):
-        actor.prune(KEEP_MS if actor.dice.random() < 0.9 else 0)
+        actor.prune()
         actor.rescue.run_once()
 
 
@@ -208,7 +206,9 @@ STEPS_TO_LIVE: Final = 25
 
 def prepare(store: Store) -> None:
     """Make the topics."""
-    Timeline(store).create_topic(LINE, buckets=BUCKETS, max_attempts=MAX_ATTEMPTS, dead_letter=DEAD)
+    timeline, keep = Timeline(store), span(KEEP_MS)
+    timeline.create_topic(DEAD, buckets=BUCKETS, keep=keep)
+    timeline.create_topic(LINE, buckets=BUCKETS, max_attempts=MAX_ATTEMPTS, dead_letter=DEAD, keep=keep)
 
 
 def _act(name: str, seed: str, store: Store, clock: SharedClock, steps: int) -> Record:
@@ -280,8 +280,9 @@ def _act_alone(url: str, names: Sequence[str], seed: str, clock: SharedClock, st
         end.recv()
 
 
-def tidy_up(store: Store, clock: Callable[[], int]) -> None:
+def tidy_up(store: Store, clock: SharedClock) -> None:
     """Prune until nothing is left to prune."""
+    clock.jump(span(KEEP_MS))
     prune = Prune(store, clock=clock)
     while prune.run_once():
         pass
@@ -294,6 +295,7 @@ def drain(store: Store, clock: SharedClock) -> Record:
     for topic in (LINE, DEAD):
         while found := actor.lease(topic, 7, 1_000_000):
             actor.done([one.lease for one in found])
-    while actor.prune(0):
+    clock.jump(span(KEEP_MS))
+    while actor.prune():
         pass
     return Record(actor.events, actor.sessions, actor.calls)

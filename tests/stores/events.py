@@ -5,11 +5,13 @@ from typing import Final, NamedTuple
 
 from batchline.core.message import Lease
 
-__all__ = ["DEAD", "LINE", "LIVE_FOR_MS", "MAX_ATTEMPTS", "Event", "Record", "SessionEvent"]
+__all__ = ["DEAD", "KEEP_MS", "LINE", "LIVE_FOR_MS", "MAX_ATTEMPTS", "Event", "Record", "SessionEvent"]
 
 LINE: Final = "line"
 DEAD: Final = "dead"
 MAX_ATTEMPTS: Final = 4
+#: How long the line keeps ids of messages that are done.
+KEEP_MS: Final = 60
 #: How long after its last heartbeat a session counts as alive.
 LIVE_FOR_MS: Final = 300
 

@@ -1,6 +1,6 @@
 """The sequential model of one id on a topic: what each call may be answered, given all calls before it.
 
-    create ──▶ alive ──▶ done        the id is taken until the record is pruned
+    create ──▶ alive ──▶ done        the id is taken for the topic's `keep`
                      ──▶ cancelled   the id is free; a repeated cancel succeeds until the record is pruned
                      ──▶ buried      the id is free; the message goes on under the dead-letter topic
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from batchline.core.message import made_place
-from tests.stores.events import DEAD, LINE, LIVE_FOR_MS, MAX_ATTEMPTS, Event, SessionEvent
+from tests.stores.events import DEAD, KEEP_MS, LINE, LIVE_FOR_MS, MAX_ATTEMPTS, Event, SessionEvent
 
 __all__ = ["FREE", "Background", "Life", "next_life"]
 
@@ -45,6 +45,10 @@ class Life(NamedTuple):
         assert token is not None
         held = (self.bundle, self.version, self.consumer, self.at_ms)
         return held == (token.bundle, token.version, token.consumer, token.until_ms) and self.is_leased(event.now_ms)
+
+    def is_kept(self, now_ms: int) -> bool:
+        """Whether the message was done so shortly ago that its id is still taken."""
+        return self.ended == "done" and now_ms < self.ended_ms + KEEP_MS
 
     def end(self, how: str, now_ms: int) -> "Life":
         """Let it end."""
@@ -101,7 +105,7 @@ def _if(life: Life, holds: bool) -> Life | None:
 def _create(life: Life, event: Event, beside: Background) -> Life | None:
     if life.bundle and made_place(event.id):
         return _if(life, event.outcome in _made_again(life, event, beside))
-    is_free = life.ended not in ("", "done")
+    is_free = bool(life.ended) and not life.is_kept(event.now_ms)
     if event.outcome == "created":
         if not is_free and not (life.ended and beside.may_be_pruned(life, event)):
             return None
@@ -115,7 +119,8 @@ def _twin(life: Life, event: Event) -> str:
 
 def _made_again(life: Life, event: Event, beside: Background) -> set[str]:
     """What a call may be answered that names a made id again: it is never created anew."""
-    twin = "conflict" if life.ended == "cancelled" else _twin(life, event)
+    has_ended = bool(life.ended) and not life.is_kept(event.now_ms)
+    twin = "conflict" if has_ended else _twin(life, event)
     # On the dead-letter topic it may be done by now. Once pruned, its bundle may be there, with other messages.
     is_gone = life.ended == "buried" or (life.ended and beside.may_be_pruned(life, event))
     return {twin, "conflict", "invalid"} if is_gone else {twin}

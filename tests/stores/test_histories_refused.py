@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from batchline.core.message import Lease
-from tests.stores.events import DEAD, LINE, LIVE_FOR_MS, MAX_ATTEMPTS, Event, Record, SessionEvent
+from tests.stores.events import DEAD, KEEP_MS, LINE, LIVE_FOR_MS, MAX_ATTEMPTS, Event, Record, SessionEvent
 from tests.stores.history import check_history
 
 ID, BUNDLE = "chosen-1", 7
@@ -40,8 +40,13 @@ class Story:
     def use(self, verb: str, outcome: str, version: int) -> "Story":
         return self.call(verb, outcome, token=token(version))
 
+    def wait(self, ms: int) -> "Story":
+        self.now_ms += ms
+        return self
+
     def prune(self) -> "Story":
-        return self.call("prune", "pruned", self.now_ms + 2, id="")
+        self.wait(KEEP_MS)
+        return self.call("prune", "pruned", self.now_ms + 2 - KEEP_MS, id="")
 
     def session(self, verb: str, number: int, process: int = 1) -> "Story":
         begun = float(self.now_ms)
@@ -71,6 +76,7 @@ ACCEPTED: Sequence[Callable[[], Story]] = [
     lambda: (
         leased().use("done", "done", 2).create("exists", 8).prune().create("created", 9).owner("cancel", "cancelled")
     ),
+    lambda: leased().use("done", "done", 2).wait(KEEP_MS - 1).create(bundle=9).owner("cancel", "cancelled"),
     lambda: Story().create().owner("cancel", "cancelled").create(bundle=8, body=b"new").owner("cancel", "cancelled"),
     lambda: (
         Story().create().owner("cancel", "cancelled").owner("cancel", "cancelled").prune().owner("cancel", "unknown")
@@ -103,8 +109,11 @@ REFUSED: dict[str, Callable[[], Story]] = {
     "conflict after a cancel": lambda: Story().create().owner("cancel", "cancelled").create("conflict", 8),
     "exists with another body": lambda: Story().create().create("exists", 8, b"other").owner("cancel", "cancelled"),
     "created twice": lambda: Story().create().create(bundle=8).owner("cancel", "cancelled"),
-    "created anew before a prune": lambda: (
-        leased().use("done", "done", 2).create(bundle=8).owner("cancel", "cancelled")
+    "created anew while the id is kept": lambda: (
+        leased().use("done", "done", 2).wait(KEEP_MS - 2).create(bundle=8).owner("cancel", "cancelled")
+    ),
+    "exists when the id is kept no longer": lambda: (
+        leased().use("done", "done", 2).wait(KEEP_MS - 1).create("exists", 8)
     ),
     "a repeated cancel is unknown": lambda: Story().create().owner("cancel", "cancelled").owner("cancel", "unknown"),
     "a repeated release is lost": lambda: (

@@ -182,7 +182,7 @@ def test_what_was_done_before_sessions_came_is_not_created_again(sql_database: s
     # As it was: ended spots without bits.
     write(sql_database, "UPDATE batchline_spots SET bits = 0, size = 0 WHERE segment = -1")
     write(sql_database, "DROP TABLE batchline_sessions")
-    for table, column in (("spots", "session"), ("attempts", "version")):
+    for table, column in (("spots", "session"), ("attempts", "version"), ("topics", "keep_us")):
         write(sql_database, f"ALTER TABLE batchline_{table} DROP COLUMN {column}")
     write(sql_database, "DELETE FROM batchline_migrations WHERE number > 5")
     with open_store(sql_database) as store:

@@ -77,7 +77,7 @@ def at(url: str) -> Iterator[Place]:
     with open_store(url) as store, beside(url) as watch:
         clock = HandClock()
         place = Place(url, store, Timeline(store, clock=clock), clock, watch)
-        place.timeline.create_topic(TOPIC, buckets=64, max_attempts=2, dead_letter="dead")
+        place.timeline.create_topic(TOPIC, buckets=64, max_attempts=2, dead_letter="dead", keep=timedelta(0))
         yield place
 
 
@@ -199,7 +199,7 @@ def test_in_memory_a_message_that_is_buried_twice_leaves_its_twin_its_id(finishe
 def bury_twins(timeline: Timeline, clock: HandClock, *, finished: bool) -> None:
     """Two messages of one id come to a dead-letter topic, and the second goes on to the next."""
     timeline.create_topic("upper", max_attempts=1, dead_letter="lower")
-    timeline.update_topic("lower", max_attempts=1, dead_letter="lowest")
+    timeline.update_topic("lower", max_attempts=1, dead_letter="lowest", keep=timedelta(0))
     for _ in range(2):
         timeline.create("upper", [NewMessage(b"twin", id="twin")], producer_group=OURS)
         assert len(timeline.lease("upper", "one", duration=MINUTE)) == 1

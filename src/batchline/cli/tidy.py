@@ -10,45 +10,32 @@ import typer
 from batchline.cli import screen
 from batchline.cli.options import DEFAULT_STORE, Json, Store, read_span
 from batchline.cli.stores import open_existing
-from batchline.runtime.services import KEPT, Services
+from batchline.runtime.services import Services
 
 Every = Annotated[
     timedelta | None,
     typer.Option("--every", help="Keep on, with so long a rest between steps.", metavar="SPAN", parser=read_span),
-]
-Keep = Annotated[
-    timedelta,
-    typer.Option(
-        "--keep",
-        help="How long records of finished messages are kept, so that a repeated call is recognised.",
-        metavar="SPAN",
-        parser=read_span,
-        show_default="1m",
-    ),
 ]
 
 
 def tidy(
     store: Store = DEFAULT_STORE,
     every: Every = None,
-    keep: Keep = KEPT,
     json: Json = False,
 ) -> None:
     """Do a store's background work: once, until nothing is left to do, or for as long as it runs.
 
-    Removes messages that are done or cancelled, and topics that are deleted; takes messages that were leased too often
-    to their dead-letter topics; expires fanouts. Any number of processes may do so at once.
+    Removes what was done or cancelled longer ago than its topic's --keep, and topics that are deleted; takes messages
+    that were leased too often to their dead-letter topics; expires fanouts. Any number of processes may do so at once.
 
     [bold]Examples[/]
 
       batchline tidy
       batchline tidy --every 1s --store postgresql://batchline@db.example/batchline
-      batchline tidy --keep 1d
-      batchline tidy --keep 0s
       batchline tidy --json
     """
     with open_existing(store) as found:
-        services = Services(found, every=every or timedelta(seconds=1), keep=keep)
+        services = Services(found, every=every or timedelta(seconds=1))
         if every is not None:
             asyncio.run(_keep_on(services))
             return

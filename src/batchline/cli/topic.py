@@ -53,6 +53,8 @@ RateLimit = Annotated[
     float | None, _rule("--rate-limit", "Messages a second that a producer group may put there.", metavar="N")
 ]
 
+Keep = Annotated[timedelta | None, _span("--keep", "How long the id of a done message stays taken; 1m by default.")]
+
 
 def _given(**rules: object) -> dict[str, Any]:
     return {name: value for name, value in rules.items() if value is not None}
@@ -68,6 +70,7 @@ def create(
     max_attempts: MaxAttempts = None,
     dead_letter: DeadLetter = None,
     rate_limit: RateLimit = None,
+    keep: Keep = None,
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
@@ -80,6 +83,7 @@ def create(
       batchline topic create parcels
       batchline topic create parcels --lease 1m --max-attempts 5 --dead-letter parcels.dead
       batchline topic create mails --max-ahead 30d --rate-limit 1000
+      batchline topic create jobs --keep 1d
     """
     rules = _given(
         buckets=buckets,
@@ -89,6 +93,7 @@ def create(
         max_attempts=max_attempts,
         dead_letter=dead_letter,
         rate_limit=rate_limit,
+        keep=keep,
     )
     with open_or_make(store) as opened:
         _say_topic(Timeline(opened).create_topic(name, **rules), "is there", json)
@@ -103,6 +108,7 @@ def update(
     max_attempts: MaxAttempts = None,
     dead_letter: DeadLetter = None,
     rate_limit: RateLimit = None,
+    keep: Keep = None,
     no_dead_letter: Annotated[
         bool, _rule("--no-dead-letter", "Lease messages any number of times; no --max-attempts.")
     ] = False,
@@ -129,6 +135,7 @@ def update(
         max_attempts=max_attempts,
         dead_letter=dead_letter,
         rate_limit=rate_limit,
+        keep=keep,
     )
     rules |= {"max_attempts": None, "dead_letter": None} if no_dead_letter else {}
     rules |= {"rate_limit": None} if no_rate_limit else {}

@@ -46,6 +46,7 @@ def topic_data(topic: Topic) -> dict[str, Any]:
         "max_attempts": topic.max_attempts,
         "dead_letter": topic.dead_letter,
         "rate_limit": topic.rate_limit,
+        "keep": span_text(topic.keep),
         "deleted": topic.deleted,
     }
 
@@ -133,6 +134,7 @@ def _rules(topic: Topic) -> Table:
     table.add_row("takes", f"messages up to {span_text(topic.max_ahead)} ahead")
     rate = "any number" if topic.rate_limit is None else f"{topic.rate_limit:,g}"
     table.add_row("", f"{rate} a second from a producer group")
+    table.add_row("keeps", f"ids for {span_text(topic.keep)} after their messages are done")
     table.add_row("buckets", f"{topic.buckets:,}")
     return table
 

@@ -85,6 +85,7 @@ def topic_of(form: TopicForm) -> Topic:
         form.max_attempts,
         form.dead_letter,
         form.rate_limit,
+        span_of(form.keep),
         form.deleted,
     )
 

@@ -42,6 +42,9 @@ class Topic:
     dead_letter: str | None = None
     #: Messages a second that a producer group may create, with up to a second's worth at once; None for any number.
     rate_limit: float | None = None
+    #: How long the id of a message that is done stays taken, so that a repeated `create` answers `exists`; at least as
+    #: long as producers repeat calls.
+    keep: timedelta = timedelta(minutes=1)
     #: Whether it is being deleted: it takes no more messages.
     deleted: bool = False
     #: How a store calls it.
@@ -51,6 +54,7 @@ class Topic:
         check_name("the name of a topic", self.name)
         _check_number("buckets", self.buckets, MOST_BUCKETS)
         check_span("max_ahead", self.max_ahead, 0)
+        check_span("keep", self.keep, 0)
         for name in ("lease", "longest_lease"):
             span = getattr(self, name)
             check_span(name, span, MILLISECOND_US)
@@ -82,6 +86,13 @@ class Topic:
         It is `max_ahead` from now. The rest of now's millisecond counts too, since due times are rounded up.
         """
         return now_ms + 1 + span_ms(self.max_ahead)
+
+    def kept_since_ms(self, now_ms: int) -> int:
+        """Return the moment before which messages ended whose records are forgotten.
+
+        A topic that is being deleted keeps none: it takes no calls that would be recognised by them.
+        """
+        return now_ms + 1 - (0 if self.deleted else span_ms(self.keep))
 
     def lease_ms(self, duration: timedelta | None) -> int:
         """The length of a lease in milliseconds: the one asked for, if the topic allows it."""

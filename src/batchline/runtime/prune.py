@@ -1,12 +1,10 @@
 """Removes what is done or cancelled, in bounded steps, and sums the notes that counts are made of."""
 
 from collections.abc import Callable
-from datetime import timedelta
 from itertools import count
 from typing import Final
 
-from batchline.core.moment import check_span
-from batchline.core.topic import Topic, span_ms
+from batchline.core.topic import Topic
 from batchline.runtime.clock import now_us
 from batchline.runtime.each_part import step_each
 from batchline.stores.fresh_numbers import fresh_number
@@ -26,17 +24,14 @@ class Prune:
         self,
         store: Store,
         *,
-        keep: timedelta = timedelta(0),
         only: str | None = None,
         clock: Callable[[], int] = now_us,
     ):
-        """Prune what ended longer than `keep` ago: until then, a repeated call is recognised.
+        """Prune what ended longer ago than its topic's `keep`: until then, a repeated call is recognised.
 
         It takes on all topics, or `only` the one of this name.
         """
-        check_span("keep", keep, 0)
         self._store = store
-        self._keep_ms = span_ms(keep)
         self._only = only
         self._now_us = clock
 
@@ -47,8 +42,7 @@ class Prune:
 
     def _step(self, topic: Topic) -> bool:
         now_ms = self._now_us() // 1_000
-        # A moment later, so that what ended at this very moment goes as well.
-        before_ms = now_ms + 1 - self._keep_ms
+        before_ms = topic.kept_since_ms(now_ms)
         removed = self._store.transact(lambda rows: prune_ended(rows, topic, before_ms, AT_ONCE))
         folded = self._store.transact(lambda rows: rows.fold_tallies(topic.number, AT_ONCE))
         more = removed == AT_ONCE or folded == AT_ONCE

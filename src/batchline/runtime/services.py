@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Final, Protocol
+from typing import Protocol
 
 from batchline.core.moment import check_span
 from batchline.core.trouble import LoopName
@@ -19,10 +19,7 @@ from batchline.runtime.rescue import Rescue
 from batchline.runtime.supervisor import Supervised, Supervisor
 from batchline.stores.store import Store
 
-__all__ = ["KEPT", "Service", "Services"]
-
-#: How long the record of a finished message is kept, so that a repeated call is recognised: longer than clients retry.
-KEPT: Final = timedelta(minutes=1)
+__all__ = ["Service", "Services"]
 
 Wait = Callable[[asyncio.Event, float], Awaitable[None]]
 
@@ -51,20 +48,19 @@ class Services(Supervised):
         store: Store,
         *,
         every: timedelta = timedelta(seconds=1),
-        keep: timedelta = KEPT,
         beat: Beat | None = None,
         clock: Callable[[], int] = now_us,
         wait: Wait = wait_for,
         supervisor: Supervisor | None = None,
     ):
-        """Services that rest `every` so often; `keep` is how long the records of finished messages are kept.
+        """Services that rest `every` so often.
 
         With a `beat` its timeline is a broker's: its clock is compared with those of the other brokers. `troubles()`
         names the loops that fail; with a `supervisor` they are shown there, too.
         """
         check_span("every", every, 1_000)
         self._paced: Sequence[Paced] = (
-            Paced("prune", Prune(store, keep=keep, clock=clock), every),
+            Paced("prune", Prune(store, clock=clock), every),
             Paced("rescue", Rescue(store, clock=clock), every),
             Paced("expire", Expire(store, clock=clock), 10 * every),
             *([] if beat is None else [Paced("beat", beat, every)]),

@@ -45,7 +45,7 @@ from batchline.runtime.lanes_in_hand import GivenBack, LanesInHand
 from batchline.runtime.limiter import Limiter
 from batchline.runtime.publisher import make_topics
 from batchline.runtime.sending import Sending
-from batchline.runtime.services import KEPT, Services, Wait
+from batchline.runtime.services import Services, Wait
 from batchline.runtime.supervisor import Supervised, Supervisor
 from batchline.runtime.timeline import Timeline
 from batchline.sinks.sink import Sink
@@ -123,7 +123,7 @@ class Worker(Supervised):
             retry=retry,
             drain=drain,
             look_every=LOOK_EVERY,
-            services=Services(store, keep=KEPT, beat=Beat(self._timeline, name), clock=self._now_us, wait=wait),
+            services=Services(store, beat=Beat(self._timeline, name), clock=self._now_us, wait=wait),
             finish=self._settle,
             wait=wait,
             chance=chance,

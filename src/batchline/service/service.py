@@ -14,7 +14,7 @@ from batchline.runtime.beat import Beat
 from batchline.runtime.clock import now_us
 from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.runtime.glance import Glance
-from batchline.runtime.services import KEPT, Services
+from batchline.runtime.services import Services
 from batchline.runtime.supervisor import Supervised, Supervisor
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tokens import Tokens
@@ -148,7 +148,7 @@ class Service(Supervised):
         self.app = App(self.parts, self.operations, sockets, any_host=any_host, observers=told)
         #: Its name among the brokers.
         self.name = f"{socket.gethostname()}-{os.getpid()}"
-        self.background = Services(store, keep=KEPT, beat=Beat(timeline, self.name), clock=clock, supervisor=supervisor)
+        self.background = Services(store, beat=Beat(timeline, self.name), clock=clock, supervisor=supervisor)
 
     def _look(self, name: LoopName, read: Callable[[], T], keep_s: float) -> Look[T]:
         return Look(read, self._looking, self.supervisor.loop(name), keep_s=keep_s, wait_s=LOOK_S)

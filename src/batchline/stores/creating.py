@@ -3,8 +3,10 @@
 A chosen id is taken by a row of its own, so that two calls with the same id meet there, whoever comes first. What a
 call answers for an id that is taken depends on the message that has it:
 
-    on the line, or done           exists, if owner and body are the same; else conflict
-    cancelled, removed or buried   created: the id was free
+    on the line                       exists, if owner and body are the same; else conflict
+    done, within the topic's `keep`   the same
+    done before, cancelled, removed   created: the id was free
+    buried                            created: the id was free
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +17,7 @@ from batchline.core.bundle import Bundle, Draft, draft_bundles
 from batchline.core.item_group import full_mask
 from batchline.core.message import CheckedMessages, Outcome, OutcomeWord, made_place, moment_ms
 from batchline.core.rate import allowed
-from batchline.core.spot import CANCELLED, Spot
+from batchline.core.spot import CANCELLED, DONE, Spot
 from batchline.core.topic import Topic
 from batchline.errors import InvalidMessage
 from batchline.stores.connections import Busy
@@ -67,7 +69,9 @@ class _Creating:
 class _Twins:
     """The messages that have the ids of a call, as they are now: bundles, and the spot of each message."""
 
-    def __init__(self, rows: TimelineRows, places: Iterable[Place]):
+    def __init__(self, rows: TimelineRows, creating: _Creating, places: Iterable[Place]):
+        self._topic = creating.topic
+        self._kept_since_ms = creating.topic.kept_since_ms(creating.creation.now_ms)
         numbers = {bundle for bundle, _ in places}
         self.bundles: Mapping[int, Bundle] = rows.bundles_by_number(numbers) if numbers else {}
         self._spots: dict[int, list[Spot]] = {}
@@ -75,13 +79,15 @@ class _Twins:
             self._spots.setdefault(spot.bundle, []).append(spot)
 
     def spot(self, place: Place) -> Spot | None:
-        """The spot of a message; None once it was removed."""
-        return next((spot for spot in self._spots.get(place[0], ()) if spot.bits >> place[1] & 1), None)
+        """The spot of a message; None once it was removed, or is done and not kept any longer."""
+        found = next((spot for spot in self._spots.get(place[0], ()) if spot.bits >> place[1] & 1), None)
+        is_forgotten = found is not None and found.segment == DONE and found.at_ms < self._kept_since_ms
+        return None if is_forgotten else found
 
-    def has_left(self, place: Place, topic: Topic) -> bool:
-        """Whether a message was cancelled, removed, or went to a dead-letter topic, so that its chosen id is free."""
+    def has_left(self, place: Place) -> bool:
+        """Whether a message was cancelled, forgotten, or went to a dead-letter topic, so that its chosen id is free."""
         spot = self.spot(place)
-        return spot is None or spot.segment == CANCELLED or spot.topic != topic.number
+        return spot is None or spot.segment == CANCELLED or spot.topic != self._topic.number
 
 
 def create_messages(
@@ -107,7 +113,7 @@ def create_messages(
         wanted = creating.undecided(wanted)
     made = {index: twin for index in wanted if creating.ids[index] and (twin := made_place(creating.ids[index]))}
     if made:
-        _meet_twins(creating, made, _Twins(rows, made.values()))
+        _meet_twins(creating, made, _Twins(rows, creating, made.values()))
         wanted = creating.undecided(wanted)
     if topic.rate_limit is not None and wanted:
         wanted = _within_rate(rows, creating, wanted, topic.rate_limit, repeats)
@@ -153,8 +159,8 @@ def _meet_known(rows: TimelineRows, creating: _Creating, wanted: Sequence[int]) 
     """Answer for messages whose chosen ids are taken."""
     indexes = {creating.ids[index]: index for index in wanted if creating.ids[index]}
     found = rows.message_ids(creating.topic.number, list(indexes))
-    twins = _Twins(rows, found.values())
-    taken = {indexes[id]: place for id, place in found.items() if not twins.has_left(place, creating.topic)}
+    twins = _Twins(rows, creating, found.values())
+    taken = {indexes[id]: place for id, place in found.items() if not twins.has_left(place)}
     _meet_twins(creating, taken, twins)
 
 
@@ -216,10 +222,8 @@ def _insert_ids(rows: TimelineRows, creating: _Creating, drafts: list[Draft], ne
     if any(one.id not in found for one in ours):
         raise Busy("a message that had one of the ids was removed meanwhile")
     theirs = {id: place for id, place in found.items() if place != chosen[id][1]}
-    twins = _Twins(rows, theirs.values())
-    free = {
-        id: place for id, place in theirs.items() if chosen[id][1][0] in new and twins.has_left(place, creating.topic)
-    }
+    twins = _Twins(rows, creating, theirs.values())
+    free = {id: place for id, place in theirs.items() if chosen[id][1][0] in new and twins.has_left(place)}
     _take_ids(rows, topic, free, [one for one in ours if one.id in free])
     met = {chosen[id][0]: place for id, place in theirs.items() if id not in free}
     _meet_twins(creating, met, twins)
@@ -227,7 +231,7 @@ def _insert_ids(rows: TimelineRows, creating: _Creating, drafts: list[Draft], ne
 
 
 def _take_ids(rows: TimelineRows, topic: int, free: Mapping[str, Place], ours: Sequence[IdPlace]) -> None:
-    """Take ids from messages that were cancelled; one call gets each of them."""
+    """Take ids from messages that have left; one call gets each of them."""
     if free:
         rows.delete_message_ids(topic, [IdPlace(id, *place) for id, place in sorted(free.items())])
         if rows.insert_message_ids(topic, ours) != len(ours):

@@ -345,6 +345,7 @@ def _rules(topic: Topic) -> dict[str, Any]:
         "max_attempts": topic.max_attempts,
         "dead_letter": topic.dead_letter,
         "rate_limit": topic.rate_limit,
+        "keep_us": span_us(topic.keep),
     }
 
 
@@ -358,6 +359,7 @@ def _topic(record: dict[str, Any]) -> Topic:
         max_attempts=record["max_attempts"],
         dead_letter=record["dead_letter"],
         rate_limit=record["rate_limit"],
+        keep=timedelta(microseconds=record["keep_us"]),
         deleted=record["deleted_ms"] is not None,
         number=record["number"],
     )

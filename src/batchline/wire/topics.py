@@ -30,7 +30,7 @@ __all__ = [
     "topic_form",
 ]
 
-SPANS = ("max_ahead", "lease", "longest_lease")
+SPANS = ("max_ahead", "lease", "longest_lease", "keep")
 
 
 class TopicRulesForm(Form):
@@ -43,6 +43,7 @@ class TopicRulesForm(Form):
     max_attempts: int | UnsetType | None = UNSET
     dead_letter: Name | UnsetType | None = UNSET
     rate_limit: float | UnsetType | None = UNSET
+    keep: Span | UnsetType = UNSET
 
 
 class NewTopicForm(TopicRulesForm, kw_only=True):
@@ -62,6 +63,7 @@ class TopicForm(AnswerForm, omit_defaults=False):
     max_attempts: int | None
     dead_letter: Name | None
     rate_limit: float | None
+    keep: Span
     deleted: bool
 
 
@@ -159,6 +161,7 @@ def topic_form(topic: Topic) -> TopicForm:
         topic.max_attempts,
         topic.dead_letter,
         topic.rate_limit,
+        span_text(topic.keep),
         topic.deleted,
     )
 

@@ -92,9 +92,9 @@ def leases_of(messages: Iterable[LeasedMessage]) -> list[Lease]:
     return [message.lease for message in messages]
 
 
-def prune(store: Store, clock: HandClock, **how: Any) -> None:
+def prune(store: Store, clock: HandClock) -> None:
     """Steps until there is nothing more to do at this moment."""
-    one = Prune(store, clock=clock, **how)
+    one = Prune(store, clock=clock)
     while one.run_once():
         pass
 

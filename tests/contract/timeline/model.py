@@ -23,6 +23,7 @@ class ModelTopic:
     lease: int
     max_attempts: int | None = None
     dead_letter: str | None = None
+    keep: int = 60_000
 
 
 @dataclass(eq=False)
@@ -40,6 +41,7 @@ class ModelMessage:
     consumer: str | None = None
     #: "done" or "cancelled", once it is.
     ended: str = ""
+    ended_at: int = 0
     history: list[Tried] = field(default_factory=list)
     #: Bundle and place, as the first lease tells them.
     kept: tuple[int, int] | None = None
@@ -97,7 +99,7 @@ class Model:
         if at > self.latest(topic):
             return "too_far"
         twin = None if id is None else self.ids.get((topic, id))
-        if twin is None or twin.ended == "cancelled":
+        if twin is None or twin.ended == "cancelled" or self.is_forgotten(twin, topic):
             return "created"
         return "exists" if (twin.owner, twin.body) == (owner, body) else "conflict"
 
@@ -105,6 +107,10 @@ class Model:
         new = ModelMessage(topic, id, owner, body, at, priority, topic)
         self.ids[topic, id] = new
         self.all.append(new)
+
+    def is_forgotten(self, message: ModelMessage, topic: str) -> bool:
+        """Whether a message ended longer ago than a topic keeps its record."""
+        return bool(message.ended) and self.now >= message.ended_at + self.topics[topic].keep
 
     def refusal(self, topic: str, id: str, owner: str) -> str | None:
         """Why an owner may not move or cancel."""
@@ -136,7 +142,7 @@ class Model:
         return refused or "cancelled"
 
     def end(self, message: ModelMessage, how: str) -> None:
-        message.ended, message.consumer = how, None
+        message.ended, message.ended_at, message.consumer = how, self.now, None
 
     # --- consumers ---
 
@@ -207,6 +213,7 @@ class Model:
                 yield one
 
     def prune(self) -> None:
-        """What has ended is removed, and its id is free."""
-        self.ids = {key: one for key, one in self.ids.items() if not one.ended}
-        self.all = self.on_line()
+        """Remove what ended longer ago than its topic keeps it."""
+        self.all = [one for one in self.all if not self.is_forgotten(one, one.topic)]
+        left = set(map(id, self.all))
+        self.ids = {key: one for key, one in self.ids.items() if id(one) in left}

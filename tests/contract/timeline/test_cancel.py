@@ -6,7 +6,7 @@ import pytest
 
 from batchline import NewMessage, Store
 from batchline.errors import UnknownMessage
-from tests.contract.timeline.line import Line, ids_of, prune, words
+from tests.contract.timeline.line import MINUTE_MS, Line, ids_of, prune, words
 from tests.doubles import new_id
 
 
@@ -58,9 +58,11 @@ def test_cancel_and_create_in_turns_leave_the_last_message(fresh_line: Line, fre
         line.create("a", "b", at=line.now + turn)
         assert line.cancel("a", "b") == ["cancelled"] * 2
         if turn == 2:
+            line.wait(MINUTE_MS)
             prune(fresh_store, line.clock)
             assert line.cancel("a", "b") == ["unknown"] * 2, "the record of it is gone"
     line.create("a")
+    line.wait(MINUTE_MS)
     prune(fresh_store, line.clock)
     assert line.read("a").version == 1, "what was cancelled before goes without it"
     assert line.counts() == (0, 0, 1)

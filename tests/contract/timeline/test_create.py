@@ -118,15 +118,25 @@ def test_ids_are_kept_to_the_character(line: Line, id: str) -> None:
     assert ids_of(line.messages()) == ["a"]
 
 
-def test_an_id_is_taken_until_it_was_removed(fresh_line: Line) -> None:
-    line, again = fresh_line, [NewMessage(b"a", id="a")]
-    (lease,) = line.leased("a")
-    line.timeline.done(lease)
-    assert words(line.timeline.create(line.topic, again, producer_group=line.group)) == ["exists"]
-    assert line.counts() == (0, 0, 0)
-    prune(line.timeline._store, line.clock)
-    assert words(line.timeline.create(line.topic, again, producer_group=line.group)) == ["created"]
-    assert (line.read("a").version, line.counts()) == (1, (0, 0, 1))
+@pytest.mark.parametrize("pruned", [False, True])
+@pytest.mark.parametrize("keep", [0, 1, MINUTE_MS, 3 * MINUTE_MS])
+def test_an_id_stays_taken_for_the_keep_of_its_topic(
+    fresh_timeline: Timeline, fresh_store: Store, clock: HandClock, keep: int, pruned: bool
+) -> None:
+    line = Line(fresh_timeline, clock).make(keep=timedelta(milliseconds=keep))
+    again = [NewMessage(b"a", id="a"), NewMessage(b"b", id="b")]
+    line.timeline.done(line.leased("a", "b"))
+    for ms in range(2) if keep else ():
+        line.wait(ms * (keep - 1))
+        assert words(line.timeline.create(line.topic, again, producer_group=line.group)) == ["exists"] * 2
+        assert line.counts() == (0, 0, 0)
+    line.wait(min(keep, 1))
+    if pruned:
+        prune(fresh_store, clock)
+    assert words(line.timeline.create(line.topic, again, producer_group=line.group)) == ["created"] * 2
+    prune(fresh_store, clock)
+    assert words(line.timeline.create(line.topic, again, producer_group=line.group)) == ["exists"] * 2
+    assert (line.read("a").version, line.counts()) == (1, (0, 0, 2))
 
 
 # --- ids that we make -------------------------------------------------------------------------------------------------

@@ -182,6 +182,7 @@ def test_an_id_that_is_taken_there_stays_with_who_has_it_and_both_are_leased(dyi
     (message,) = dead.lease()
     assert (message.id, message.lease.version) == ("a", 5)
     assert words(dead.timeline.done(message.lease)) == ["done"]
+    line.wait(MINUTE_MS)
     prune(line.timeline._store, line.clock)
     assert dead.read("a").version == 1
     assert words(dead.timeline.create(dead.topic, [NewMessage(b"a", id="a")], producer_group=line.group)) == ["exists"]
@@ -192,6 +193,7 @@ def test_ids_are_free_everywhere_when_the_dead_are_removed(dying: tuple[Line, Li
     wear_out(line, "a", "b")
     rescue(line.timeline._store, line.clock)
     dead.timeline.done(leases_of(dead.lease()))
+    line.wait(MINUTE_MS)
     prune(line.timeline._store, line.clock)
     line.create("a", "b")
     dead.create("a", "b")

@@ -24,7 +24,7 @@ HISTORIES = {"memory": 40, "sqlite": 8, "postgresql": 4, "mysql": 4, CLIENT: 3}
 HOUR_MS = 3_600_000
 TOPICS = [
     ModelTopic("plain", 16, 2 * HOUR_MS, 300_000),
-    ModelTopic("tried", 89, 24 * HOUR_MS, 60_000, 2, "dead"),
+    ModelTopic("tried", 89, 24 * HOUR_MS, 60_000, 2, "dead", keep=1_000),
     ModelTopic("dead", 89, 365 * 24 * HOUR_MS, 300_000),
 ]
 GROUPS = ("east", "west")
@@ -135,7 +135,8 @@ class Run:
         other = next(name for name in self.model.topics if name not in (one.topic, one.home))
         with pytest.raises(InvalidMessage, match="looks as if it were made here, and was not"):
             self.timeline.create(other, [new], producer_group=owner)
-        same = (owner, body) == (one.owner, one.body) and one.ended != "cancelled"
+        has_left = one.ended == "cancelled" or self.model.is_forgotten(one, one.home)
+        same = (owner, body) == (one.owner, one.body) and not has_left
         met = "exists" if same and (one.ended or one.topic == one.home) else "conflict"
         assert words(self.timeline.create(one.home, [new], producer_group=owner)) == [met]
 
@@ -382,6 +383,7 @@ def begin(store: Store, remotes: Remotes | None) -> Run:
             lease=timedelta(milliseconds=topic.lease),
             max_attempts=topic.max_attempts,
             dead_letter=topic.dead_letter,
+            keep=timedelta(milliseconds=topic.keep),
         )
     return Run(store, clock, timeline, Model(TOPICS, clock.us // 1_000))
 

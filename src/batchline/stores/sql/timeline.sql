@@ -7,7 +7,8 @@ SELECT * FROM batchline_topics WHERE name = :name;
 -- write_topic: New rules.
 UPDATE batchline_topics
 SET max_ahead_us = :max_ahead_us, lease_us = :lease_us, longest_lease_us = :longest_lease_us,
-    max_attempts = :max_attempts, dead_letter = :dead_letter, rate_limit = :rate_limit
+    max_attempts = :max_attempts, dead_letter = :dead_letter, rate_limit = :rate_limit,
+    keep_us = :keep_us
 WHERE number = :number;
 
 -- delete_topic: Mark a topic as one that is being deleted.

@@ -2,9 +2,9 @@
 
 -- insert_topic: A new topic; nothing if the name is taken.
 INSERT INTO batchline_topics (
-    name, buckets, max_ahead_us, lease_us, longest_lease_us, max_attempts, dead_letter, rate_limit
+    name, buckets, max_ahead_us, lease_us, longest_lease_us, max_attempts, dead_letter, rate_limit, keep_us
 )
-VALUES (:name, :buckets, :max_ahead_us, :lease_us, :longest_lease_us, :max_attempts, :dead_letter, :rate_limit)
+VALUES (:name, :buckets, :max_ahead_us, :lease_us, :longest_lease_us, :max_attempts, :dead_letter, :rate_limit, :keep_us)
 ON CONFLICT DO NOTHING;
 
 -- insert_producer_group: A new producer group; nothing if it is known.

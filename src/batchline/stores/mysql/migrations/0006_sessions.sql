@@ -1,5 +1,5 @@
 -- Stage 4: a consumer's sessions, so that two processes of one name never hold the same message; and which lease an
--- attempt was, so that a repeated release is recognised.
+-- attempt was, so that a repeated release is recognised; and how long each topic keeps ids of messages that are done.
 
 CREATE TABLE IF NOT EXISTS batchline_sessions (
     topic BIGINT NOT NULL,
@@ -30,6 +30,18 @@ SET @batchline_step = IF(
     ),
     'DO 0',
     'ALTER TABLE batchline_attempts ADD COLUMN version INTEGER NOT NULL DEFAULT 0'
+);
+PREPARE batchline_step FROM @batchline_step;
+EXECUTE batchline_step;
+DEALLOCATE PREPARE batchline_step;
+
+SET @batchline_step = IF(
+    EXISTS (
+        SELECT 1 FROM information_schema.columns
+        WHERE table_schema = DATABASE() AND table_name = 'batchline_topics' AND column_name = 'keep_us'
+    ),
+    'DO 0',
+    'ALTER TABLE batchline_topics ADD COLUMN keep_us BIGINT NOT NULL DEFAULT 60000000'
 );
 PREPARE batchline_step FROM @batchline_step;
 EXECUTE batchline_step;

@@ -1,5 +1,5 @@
 -- Stage 4: a consumer's sessions, so that two processes of one name never hold the same message; and which lease an
--- attempt was, so that a repeated release is recognised.
+-- attempt was, so that a repeated release is recognised; and how long each topic keeps ids of messages that are done.
 
 CREATE TABLE batchline_sessions (
     topic bigint NOT NULL,
@@ -12,6 +12,7 @@ CREATE TABLE batchline_sessions (
 
 ALTER TABLE batchline_spots ADD COLUMN session bigint;
 ALTER TABLE batchline_attempts ADD COLUMN version integer NOT NULL DEFAULT 0;
+ALTER TABLE batchline_topics ADD COLUMN keep_us bigint NOT NULL DEFAULT 60000000;
 
 -- Spots of ended messages now keep their bits, as the record of which messages ended. Those written before have none: their
 -- messages are the ones whose ids are still taken. They count as done.
