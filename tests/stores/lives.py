@@ -119,8 +119,8 @@ def _twin(life: Life, event: Event) -> str:
 
 def _made_again(life: Life, event: Event, beside: Background) -> set[str]:
     """What a call may be answered that names a made id again: it is never created anew."""
-    has_ended = bool(life.ended) and not life.is_kept(event.now_ms)
-    twin = "conflict" if has_ended else _twin(life, event)
+    is_free = life.ended not in ("", "buried") and not life.is_kept(event.now_ms)
+    twin = "conflict" if is_free else _twin(life, event)
     # On the dead-letter topic it may be done by now. Once pruned, its bundle may be there, with other messages.
     is_gone = life.ended == "buried" or (life.ended and beside.may_be_pruned(life, event))
     return {twin, "conflict", "invalid"} if is_gone else {twin}
