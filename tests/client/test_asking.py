@@ -23,7 +23,7 @@ from batchline.errors import (
 from batchline.wire.problems import problem_of
 
 RETRY = RetryRules(timedelta(seconds=1), 2.0, timedelta(seconds=3), jitter=0.0)
-TOPIC = b'{"name":"t","buckets":1,"max_ahead":"1d","lease":"5m","longest_lease":"12h","max_attempts":null,"dead_letter":null,"rate_limit":null,"deleted":false}'  # noqa: E501
+TOPIC = b'{"name":"t","buckets":1,"max_ahead":"1d","lease":"5m","longest_lease":"12h","max_attempts":null,"dead_letter":null,"rate_limit":null,"keep":"1m","deleted":false}'  # noqa: E501
 
 
 @pytest.fixture

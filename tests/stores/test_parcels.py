@@ -101,7 +101,7 @@ def test_a_store_from_before_there_were_lanes_is_brought_up_to_date_with_what_is
         (group,) = tracker.add(fanout, 3)
     for table in ("lanes", "tokens", "reports", "sessions"):  # all that came with it, and since
         write(sql_database, f"DROP TABLE batchline_{table}")
-    for table, column in (("spots", "session"), ("attempts", "version")):
+    for table, column in (("spots", "session"), ("attempts", "version"), ("topics", "keep_us")):
         write(sql_database, f"ALTER TABLE batchline_{table} DROP COLUMN {column}")
     write(sql_database, "DELETE FROM batchline_migrations WHERE number > 3")
     with find_store(read_address(sql_database)) as store:
