@@ -42,8 +42,8 @@ class Topic:
     dead_letter: str | None = None
     #: Messages a second that a producer group may create, with up to a second's worth at once; None for any number.
     rate_limit: float | None = None
-    #: How long the id of a message that is done stays taken, so that a repeated `create` answers `exists`; at least as
-    #: long as producers repeat calls.
+    #: How long the id of a message that is done stays taken, so that a repeated `create` answers `exists`. Choose it
+    #: longer than producers repeat calls.
     keep: timedelta = timedelta(minutes=1)
     #: Whether it is being deleted: it takes no more messages.
     deleted: bool = False
@@ -88,7 +88,7 @@ class Topic:
         return now_ms + 1 + span_ms(self.max_ahead)
 
     def kept_since_ms(self, now_ms: int) -> int:
-        """Return the moment before which messages ended whose records are forgotten.
+        """Return the earliest end of a message whose record is still kept.
 
         A topic that is being deleted keeps none: it takes no calls that would be recognised by them.
         """
