@@ -113,22 +113,9 @@ def test_screens_on_postgresql(batchline: Call, postgresql_database: str) -> Non
 
 
 def test_a_topic_has_the_rules_that_were_named(batchline: Call, ask: Ask) -> None:
-    rules = (
-        "--lease",
-        "1m",
-        "--longest-lease",
-        "1h",
-        "--max-ahead",
-        "30d",
-        "--buckets",
-        16,
-        "--rate-limit",
-        5,
-        "--keep",
-        "1d",
-    )
-    dead = ("--max-attempts", 3, "--dead-letter", "dead")
-    (made,) = ask("topic", "create", "parcels", *rules, *dead)
+    spans = ("--lease", "1m", "--longest-lease", "1h", "--max-ahead", "30d", "--keep", "1d")
+    rules = ("--buckets", 16, "--rate-limit", 5, "--max-attempts", 3, "--dead-letter", "dead")
+    (made,) = ask("topic", "create", "parcels", *spans, *rules)
     assert made == {
         "name": "parcels",
         "buckets": 16,

@@ -40,15 +40,17 @@ def test_ids_of_messages_created_together_are_free_one_by_one(fresh_line: Line, 
 
 
 @pytest.mark.parametrize(("off", "word"), [(-1, "exists"), (0, "created"), (1, "created")])
-def test_ids_are_kept_for_as_long_as_asked(fresh_line: Line, fresh_store: Store, off: int, word: str) -> None:
+def test_ids_are_kept_for_as_long_as_the_topic_was_changed_to(
+    fresh_line: Line, fresh_store: Store, off: int, word: str
+) -> None:
     line = fresh_line
     line.create("b", "a")
-    line.timeline.update_topic(line.topic, keep=MINUTE)
-    first, last = leases_of(line.lease(duration=2 * MINUTE))
+    line.timeline.update_topic(line.topic, keep=3 * MINUTE)
+    first, last = leases_of(line.lease())
     line.timeline.done(first)
     line.wait(10)
     line.timeline.done(last)
-    line.wait(MINUTE_MS + off)
+    line.wait(3 * MINUTE_MS + off)
     prune(fresh_store, line.clock)
     assert again(line, "a") == [word], "each by its own end, although they were created together"
 
