@@ -24,7 +24,7 @@ test-full: $(READY) ## the same at full size: ten times as many generated cases,
 	@sh scripts/servers.sh
 	@BATCHLINE_TEST_PROFILE=full $(PYTEST) --numprocesses 2 --dist worksteal
 
-faults: $(READY) ## the path on real servers while its parts are killed, stopped, filled and skewed (N=200 faults, SEED=1)
+faults: $(READY) ## the path on real servers while its parts are killed, frozen, cut off, filled and skewed (N=200 faults, SEED=1)
 	@sh scripts/servers.sh
 	@$(PYTHON_IN) -m tests.faults --faults $(or $(N),200) --seed $(or $(SEED),1)
 

@@ -11,12 +11,14 @@ import pyarrow.parquet as pa_parquet
 
 from batchline.core.consignment import Consignment, read_consignment
 from batchline.core.message import Message
+from batchline.core.stray import DEAD_PARCELS
 from batchline.core.topic import dead_letters_of
-from batchline.runtime.deliveries import PRODUCER_GROUP
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
 from batchline.stores import Store
 from tests.faults.pipeline import COMPLETED, NAME, TOPIC
+from tests.faults.recovery import Stall
+from tests.faults.strays import STRAYS, mark_of, stray_in
 from tests.sinks.arrivals import Arrival
 
 __all__ = [
@@ -76,10 +78,23 @@ class Evidence:
     #: What the driver says that it has read, batched and rejected.
     counted: dict[str, int] = field(default_factory=dict)
     refused_on_purpose: bool = False
+    #: Parcels of a stranger, by their marks: those that were put on the topic, that arrived, that are dead letters as
+    #: strays, and that are dead letters as if they were parcels.
+    strays: list[str] = field(default_factory=list)
+    arrived_strays: list[str] = field(default_factory=list)
+    dead_strays: list[str] = field(default_factory=list)
+    mistaken_strays: list[str] = field(default_factory=list)
+    #: What processes with a wrong clock have harmed.
+    harm: list[str] = field(default_factory=list)
+    #: Times without progress, and how long each may be.
+    stalls: list[Stall] = field(default_factory=list)
 
     def add_arrivals(self, arrivals: Iterable[Arrival]) -> None:
         """What the receiver has."""
         for one in arrivals:
+            if mark := mark_of(one.measurements):
+                self.arrived_strays.append(mark)
+                continue
             self.arrived += [_row(measurement) for measurement in one.measurements]
             assert one.lane is not None
             assert one.number is not None
@@ -88,12 +103,17 @@ class Evidence:
     def add_dead(self, parcels: Iterable[Consignment]) -> None:
         """What is among the dead letters."""
         for one in parcels:
+            if mark := mark_of(one.measurements):
+                self.mistaken_strays.append(mark)
+                continue
             self.dead += [_row(measurement) for measurement in one.measurements]
             self.dead_parcels.append(ParcelPlace(one.lane, one.number))
 
     def add_store(self, store: Store) -> None:
         """What the store says."""
         self.add_dead(dead_letters(store))
+        letters = _messages(store, STRAYS, dead_letters_of(TOPIC))
+        self.dead_strays = [mark for message in letters if (mark := stray_in(message.body))]
         self.fanouts = {
             one.id: one.state for one in Tracker(store).list(labels={"pipeline": NAME}, limit=1_000).fanouts
         }
@@ -129,7 +149,7 @@ def rejected_rows(out: Path) -> list[Row]:
 
 def dead_letters(store: Store) -> list[Consignment]:
     """The parcels that nobody took."""
-    return [read_consignment(message.body) for message in _messages(store, PRODUCER_GROUP, dead_letters_of(TOPIC))]
+    return [read_consignment(message.body) for message in _messages(store, DEAD_PARCELS, dead_letters_of(TOPIC))]
 
 
 def left_in(store: Store) -> dict[str, int]:

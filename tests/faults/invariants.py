@@ -114,6 +114,25 @@ def _refused_on_purpose(evidence: Evidence) -> Iterator[str]:
         yield from _some("dead", [row.id for row in evidence.dead])
 
 
+def _strays_apart(evidence: Evidence) -> Iterator[str]:
+    """A parcel that publishing has not made becomes a dead letter, as a stray and once, and nothing else:"""
+    dead = Counter(evidence.dead_strays)
+    yield from _some("arrived", evidence.arrived_strays)
+    yield from _some("taken for parcels", evidence.mistaken_strays)
+    yield from _some("nowhere", set(evidence.strays) - dead.keys())
+    yield from _some("more than once", (mark for mark, count in dead.items() if count > 1))
+
+
+def _unharmed(evidence: Evidence) -> Iterator[str]:
+    """A process with a wrong clock changes nothing that others share:"""
+    yield from evidence.harm
+
+
+def _recovered(evidence: Evidence) -> Iterator[str]:
+    """After each fault every lane goes on in time:"""
+    yield from (str(stall) for stall in evidence.stalls if stall.is_too_long)
+
+
 RULES: Final[tuple[Callable[[Evidence], Iterable[str]], ...]] = (
     _everything_landed,
     _one_fate,
@@ -124,6 +143,9 @@ RULES: Final[tuple[Callable[[Evidence], Iterable[str]], ...]] = (
     _nothing_left,
     _counted,
     _refused_on_purpose,
+    _strays_apart,
+    _unharmed,
+    _recovered,
 )
 
 

@@ -13,7 +13,7 @@ from tests.servers.launch import die_with_keeper
 from tests.servers.quick_java import quick_spark
 from tests.servers.server import REPOSITORY
 
-__all__ = ["Part", "java_below", "write_settings"]
+__all__ = ["Part", "is_stopped", "java_below", "write_settings"]
 
 STOP_S: Final = 40.0
 SETTINGS: Final = {"spark.sql.shuffle.partitions": 2, "spark.default.parallelism": 2}
@@ -29,9 +29,12 @@ class Part:
         #: Whether it should be running: what is not, and should, has ended by itself.
         self.wanted = False
 
-    def start(self, *instead: str, more: Sequence[str] = ()) -> None:
-        """Start it; from the main thread, whose end the kernel makes its own. `instead` stands for its module."""
-        command = [sys.executable, "-m", *(instead or [self.module]), *self.words, *more]
+    def start(self, *instead: str, words: Sequence[str] = (), more: Sequence[str] = ()) -> None:
+        """Start it; from the main thread, whose end the kernel makes its own.
+
+        `instead` replaces its module, `words` its words; `more` come after them.
+        """
+        command = [sys.executable, "-m", *(instead or [self.module]), *(words or self.words), *more]
         with self.log.open("ab") as log, self.out.open("wb") as out:
             self.process = subprocess.Popen(
                 command,
@@ -96,3 +99,10 @@ def java_below(pid: int) -> list[int]:
     """The processes of Java that a process has started."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [int(child) for child in children if Path(f"/proc/{child}/comm").read_text().strip() == "java"]
+
+
+def is_stopped(pid: int | None) -> bool:
+    """Whether a process is stopped by a signal."""
+    with suppress(FileNotFoundError):
+        return pid is not None and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    return False

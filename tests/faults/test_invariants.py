@@ -7,6 +7,7 @@ import pytest
 
 from tests.faults.evidence import Evidence, ParcelPlace, Row
 from tests.faults.invariants import confirmed, violations
+from tests.faults.recovery import Gap, Stall
 
 
 def row(number: int, verdict: str = "", copy: int = 0) -> Row:
@@ -14,7 +15,7 @@ def row(number: int, verdict: str = "", copy: int = 0) -> Row:
 
 
 def good() -> Evidence:
-    """Three measurements in two parcels, a copy, one that was late, and one that was none."""
+    """Three measurements in two parcels, a copy, one that was late, one that was none, and a stranger's parcel."""
     log: list[list[Any]] = [
         ["connected"],
         *(["sent", number, ""] for number in range(1, 6)),
@@ -30,6 +31,9 @@ def good() -> Evidence:
         fanouts={"a": "complete", "b": "complete"},
         completed=["b", "a"],
         left={"parcels on the timeline": 0},
+        strays=["s1"],
+        dead_strays=["s1"],
+        stalls=[Stall(Gap("lane 2", 1.0, 9.0), None, 8.0, 8.0, 10.0)],
         counted={"read": 6, "batched": 4, "late": 1, "duplicate": 1},
     )
 
@@ -100,6 +104,31 @@ def dead_for_no_reason(evidence: Evidence) -> None:
     evidence.dead.append(row(2))
 
 
+def a_stray_arrived(evidence: Evidence) -> None:
+    evidence.arrived_strays.append("s1")
+
+
+def a_stray_taken_for_a_parcel(evidence: Evidence) -> None:
+    evidence.dead_strays.remove("s1")
+    evidence.mistaken_strays.append("s1")
+
+
+def a_stray_lost(evidence: Evidence) -> None:
+    evidence.dead_strays.remove("s1")
+
+
+def a_stray_buried_twice(evidence: Evidence) -> None:
+    evidence.dead_strays.append("s1")
+
+
+def a_wrong_clock_that_buries(evidence: Evidence) -> None:
+    evidence.harm.append("message 'held' is gone")
+
+
+def too_slow(evidence: Evidence) -> None:
+    evidence.stalls.append(Stall(Gap("lane 2", 1.0, 31.0), None, 30.0, 30.0, 10.0))
+
+
 BROKEN: dict[Callable[[Evidence], None], str] = {
     lost_on_the_way_in: "missing: 1, such as 5",
     lost_on_the_way_out: "without a fate: 1, such as 2",
@@ -116,6 +145,12 @@ BROKEN: dict[Callable[[Evidence], None], str] = {
     a_lease_left: "Nothing is left: 1 leases",
     counted_wrong: "counted and there: 1",
     dead_for_no_reason: "dead: 1",
+    a_stray_arrived: "arrived: 1, such as s1",
+    a_stray_taken_for_a_parcel: "taken for parcels: 1, such as s1",
+    a_stray_lost: "nowhere: 1, such as s1",
+    a_stray_buried_twice: "more than once: 1, such as s1",
+    a_wrong_clock_that_buries: "message 'held' is gone",
+    too_slow: "lane 2 without progress from 1.0 s to 31.0 s",
 }
 
 

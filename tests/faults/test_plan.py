@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.faults.plan import KINDS, Fault, plan_of
+from tests.faults.plan import KINDS, Fault, kind_of, plan_of
 
 SEEDS = st.integers(0, 2**32)
 
@@ -17,6 +17,7 @@ def test_faults_come_in_order_within_their_time_and_last_as_long_as_their_kind_s
     assert len(plan) == count
     assert [fault.at_s for fault in plan] == sorted(fault.at_s for fault in plan)
     for fault in plan:
+        assert kind_of(fault) in KINDS
         (kind,) = (one for one in KINDS if one.do == fault.do and fault.target in one.targets)
         assert 0 <= fault.at_s <= 45
         assert kind.shortest_s <= fault.for_s <= kind.longest_s
@@ -29,6 +30,11 @@ def test_nothing_is_hit_again_before_it_is_mended(seed: int) -> None:
     for fault in plan_of(seed, 45, 16):
         assert mended.get(fault.target, 0) <= fault.at_s
         mended[fault.target] = fault.at_s + fault.for_s
+
+
+@given(SEEDS)
+def test_a_plan_has_only_the_kinds_that_are_asked_for(seed: int) -> None:
+    assert {fault.do for fault in plan_of(seed, 45, 4, ["freeze", "cut"])} <= {"freeze", "cut"}
 
 
 def test_every_kind_comes_up_in_some_run() -> None:
