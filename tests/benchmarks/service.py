@@ -103,7 +103,7 @@ def prepared(url: str, count: int) -> str:
         timeline.create_topic("load")
         for _ in range(0, count, READY):
             timeline.create("load", [BODY] * READY, producer_group="bench")
-        return Tokens(store).create(producer_group="bench", consumers=["*"])[1]
+        return Tokens(store).create(producer_group="bench", consumers=["*"], topics=["*"])[1]
 
 
 def measure(database: str, at_once: int, seconds: float, sheet: Sheet) -> None:
