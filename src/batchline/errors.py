@@ -55,7 +55,8 @@
     ├── StoreError            what keeps state, and its troubles
     │   ├── StoreUnavailable      it does not answer; the call can be repeated, unless an estimate counts
     │   ├── LandingUnavailable    a landing that cannot be written: full, in use; nothing has landed, try again
-    │   └── SchemaMismatch        its tables are of another version than this program's
+    │   ├── SchemaMismatch        its tables are of another version than this program's
+    │   └── ForkedStore           the process was forked while a call was inside it: fork between calls
     ├── ServiceRefused        the service does not do what was asked, or is not there; nothing was changed
     │   ├── Unauthorized          no token, or one that is not valid: unknown, wrong, expired and revoked are told alike
     │   ├── Forbidden             a valid token without the right to do this
@@ -67,6 +68,9 @@
     │   ├── WrongMedia            a request with another content type than what is asked for
     │   ├── TooSlow               a request that took too long to arrive
     │   ├── TooLarge              more than one request may hold: divide it
+    │   ├── AddressTooLong        a request whose address is longer than the service reads
+    │   ├── HeadTooLarge          a request with more headers, or larger ones, than the service reads
+    │   ├── TooManyFailures       too many wrong tokens came from this address; `retry_after` says when to try again
     │   ├── NotReady              it cannot do its work now: the database, its schema or the clock is not right
     │   ├── Overloaded            there is too much to do now; try later, `retry_after` if it is said
     │   └── ServiceUnavailable    it could not be reached; the call can be repeated
@@ -98,6 +102,7 @@ __all__ = [
     "Forbidden",
     "ForeignGroup",
     "ForeignMessage",
+    "ForkedStore",
     "ImproperOrder",
     "InvalidCheckpoint",
     "InvalidConfiguration",
@@ -407,6 +412,10 @@ class SchemaMismatch(StoreError):
     """The store's tables are of another version than this program's."""
 
 
+class ForkedStore(StoreError):
+    """This process was forked while a call of its parent was inside a store; start it anew, or fork between calls."""
+
+
 class ServiceRefused(BatchlineError):
     """The service does not do what was asked; nothing was changed."""
 
@@ -449,6 +458,23 @@ class TooSlow(ServiceRefused):
 
 class TooLarge(ServiceRefused):
     """A request holds more than one may; divide it."""
+
+
+class AddressTooLong(ServiceRefused):
+    """The address of a request is longer than the service reads."""
+
+
+class HeadTooLarge(ServiceRefused):
+    """A request has more headers, or larger ones, than the service reads."""
+
+
+class TooManyFailures(ServiceRefused):
+    """Too many wrong tokens came from this address; try later, with a valid one."""
+
+    def __init__(self, message: str, *, retry_after: timedelta | None = None):
+        super().__init__(message)
+        #: How long to wait before, if it is said.
+        self.retry_after = retry_after
 
 
 class NotReady(ServiceRefused):

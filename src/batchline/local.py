@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,8 +22,12 @@ from batchline.core.batch_rules import BatchRules
 from batchline.core.watch import Watch, unwatched
 from batchline.sinks.files import remove_file, write_table, write_text
 from batchline.sources.files import MALFORMED, Reading, files_of, read_measurements
+from batchline.sources.files.room import check_room, free_bytes
 
 __all__ = ["Batched", "batch_reading", "batch_table", "read_files", "write_batched"]
+
+#: How many times the memory of a table batching it takes.
+TIMES: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +71,12 @@ class Batched:
 
 
 def read_files(path: Path, names: Mapping[str, str], watch: Watch = unwatched) -> Reading:
-    """The measurements of a file or directory, and the lines that are none."""
+    """Read the measurements of a file or directory, and the lines that are none.
+
+    Raises InvalidFile, before it reads them, if Parquet files would take more memory than is free.
+    """
     files = files_of(path)
+    check_room(files, TIMES, free_bytes())
     total = sum(file.stat().st_size for file in files)
     done = 0
 

@@ -19,13 +19,15 @@ from batchline import Consumer, LeasedMessage, Timeline, open_store
 from batchline.errors import ConsumerReplaced
 from tests.waiting import wait_until
 
-__all__ = ["LEASE", "NAME", "REPLACED", "Notes", "consuming", "main"]
+__all__ = ["LEASE", "NAME", "REPLACED", "SLOW", "Notes", "consuming", "main"]
 
 NAME: Final = "worker"
 #: Longer than any test: what a killed consumer held comes back early only to a consumer of its name.
 LEASE: Final = timedelta(hours=1)
 #: The exit code of a consumer that was started elsewhere under its name.
 REPLACED: Final = 3
+#: The body of a message that takes a minute at its first attempt.
+SLOW: Final = b"slow"
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def main(url: str, notes: Notes) -> int:
 
         async def handle(message: LeasedMessage) -> None:
             notes.note("begun", message.id, os.getpid())
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(60 if message.attempts == 1 and message.body == SLOW else 0.02)
             notes.note("done", message.id, os.getpid())
 
         consumer = Consumer(Timeline(store), "jobs", handle, consumer=NAME, concurrency=8, lease=LEASE)

@@ -38,6 +38,7 @@ def test_what_was_answered_outlives_a_kill_and_a_clean_stop_tells_what_has_lande
     killed.kill()
     killed.communicate()
     process, url = start(tmp_path / "landing")
+    assert httpx2.post(url, json=[], headers={f"h{one}": "x" for one in range(101)}).status_code == 431
     post(url, 4)
     process.send_signal(signal.SIGTERM)
     said, complaints = process.communicate(timeout=PATIENCE_S)

@@ -109,7 +109,7 @@ def test_where_there_are_tokens_a_page_asks_for_one_and_keeps_it_to_its_tab(read
     reader.expected = ("401",)
     with open_store("memory://") as store, serve_in_thread(store) as url:
         store.migrate()
-        _, text = Tokens(store).create("Ada", producer_group="orders")
+        _, text = Tokens(store).create("Ada", producer_group="orders", topics=["*"])
         page = reader.page
         page.goto(url)
         page.get_by_label("Token").fill("bl_wrong")

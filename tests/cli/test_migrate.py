@@ -50,7 +50,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path, batchline: Call, words: tuple
     path = tmp_path / "new.db"
     assert batchline("migrate", "--store", f"sqlite:///{path}").code == 0
     with sqlite3.connect(path) as connection:
-        connection.execute("INSERT INTO batchline_migrations VALUES (9999, 'from_the_future')")
+        connection.execute("INSERT INTO batchline_migrations (number, name) VALUES (9999, 'from_the_future')")
     connection.close()
     said = batchline(*words, "--store", f"sqlite:///{path}")
     assert (said.code, said.out) == (1, "")

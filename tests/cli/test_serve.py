@@ -27,3 +27,10 @@ def test_without_tokens_another_address_than_loopback_must_be_asked_for(batchlin
     said = batchline("serve", "--store", f"sqlite:///{tmp_path / 'b.db'}", "--listen", "0.0.0.0:0")
     assert said.code != 0
     assert "--insecure" in said.err
+
+
+def test_a_limit_on_connections_below_one_is_refused(batchline: Call, tmp_path: Path) -> None:
+    for option, name in (("--connections", "connections"), ("--connections-per-address", "per address")):
+        said = batchline("serve", "--store", f"sqlite:///{tmp_path / 'b.db'}", option, "0")
+        assert said.code != 0
+        assert f"{name}: expected at least 1, got 0" in said.err

@@ -16,6 +16,7 @@ import pytest
 from batchline import NewMessage, Timeline, open_store, read_lease
 from batchline.cli import load_screen, message_lines
 from batchline.core.future_load import Bin, Load
+from batchline.runtime.publisher import make_topics
 from tests.cli.conftest import Call, Said, on_terminal
 from tests.waiting import wait_until
 
@@ -127,6 +128,7 @@ def test_a_topic_has_the_rules_that_were_named(batchline: Call, ask: Ask) -> Non
         "rate_limit": 5.0,
         "keep": "1d",
         "deleted": False,
+        "internal": False,
     }
     assert [one["name"] for one in ask("topic", "list")] == ["dead", "parcels"]
     assert batchline("topic", "list").out.splitlines()[1] == "parcels\t16\t30d\t1m\t3\tdead\t5"
@@ -376,7 +378,7 @@ def test_a_lease_for_programs(batchline: Call, ask: Ask, parcels: None) -> None:
     again = batchline("leases", "parcels", "--consumer", "w").out
     assert again == f"{leased['lease']}\ta/b%\t1\tline\\nline\\t\n"
     assert ask("leases", "--consumer", "w") == [{key: leased[key] for key in leased if key != "at"}]
-    assert batchline("leases") == Said(0, "", "cli holds no lease\n")
+    assert batchline("leases") == Said(0, "", "cli holds no lease outside of live sessions\n")
 
 
 def test_nothing_due_is_no_error_and_says_what_is_next(batchline: Call, parcels: None) -> None:
@@ -619,3 +621,13 @@ def test_tidy_keeps_on_until_it_is_told_to_end(ask: Ask, parcels: None, store: s
         assert process.wait(60) == 0
     finally:
         process.kill()
+
+
+def test_nothing_is_put_on_an_internal_topic(batchline: Call, store: str, parcels: None) -> None:
+    with open_store(store) as opened:
+        make_topics(Timeline(opened), "parcels")
+    said = batchline("put", "parcels", "--body", "x")
+    assert (said.code, said.out) == (1, "")
+    assert "topic 'parcels' is internal" in said.err
+    with open_store(store) as opened:
+        assert Timeline(opened).count("parcels").total == 0

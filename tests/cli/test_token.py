@@ -72,7 +72,10 @@ def test_what_is_refused_says_why(store: str, batchline: Call) -> None:
     said = batchline("token", "revoke", id[:-1], "--store", store)
     assert (said.code, said.out) == (1, "")
     assert f"did you mean '{id}'?" in said.err
-    said = batchline("token", "create", "--consumer", "", "--store", store)
+    said = batchline("token", "create", "--producer-group", "g", "--store", store)
+    assert (said.code, said.out) == (1, "")
+    assert "names its topics, got none: give --topic 'orders*'" in " ".join(said.err.split())
+    said = batchline("token", "create", "--consumer", "", "--topic", "*", "--store", store)
     assert (said.code, said.out) == (1, "")
     assert "a pattern of consumers must have 1 to 255 characters" in said.err
     assert batchline("token", "create", "--expires", "soon", "--store", store).code == 2
@@ -84,9 +87,14 @@ def test_on_a_terminal_there_is_a_table(store: str, batchline: Call) -> None:
         in batchline("migrate", "--store", store).out + batchline("token", "list", "--store", store).err
     )
     batchline(
-        "token", "create", "--name", "desk [x]", "--producer-group", "orders", "--expires", "2d", "--store", store
+        *("token", "create", "--name", "desk [x]", "--producer-group", "orders", "--topic", "*", "--expires", "2d"),
+        *("--store", store),
     )
     batchline("token", "create", "--admin", "--store", store)
     seen = on_terminal("token", "list", "--store", store)
     assert re.search(r"desk \[x\] +produce as orders +\* +in [12] d", seen)
     assert re.search(r"everything +every +no end", seen)
+    (wide, _) = (line.split("\t")[0] for line in batchline("token", "list", "--store", store).out.splitlines())
+    assert (
+        f"every topic but internal ones is open to {wide}: replace" in batchline("token", "list", "--store", store).err
+    )

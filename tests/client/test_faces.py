@@ -24,6 +24,7 @@ OF_BROKERS = {
     "check_clock",
     "now_ms",
     "attend_sessions",
+    "resume_session",
     "take_over",
     "end_session",
 }
@@ -34,7 +35,7 @@ VERBS = [
     if not name.startswith("_") and name not in OF_BROKERS
 ]
 #: What only one of them has, and why: a service can wait; a client takes care of its numbers, a socket of its session.
-BEYOND = {"lease": {"wait", "session"}, "my_leases": {"session"}, "create": {"call_number"}}
+BEYOND = {"lease": {"wait", "session"}, "my_leases": {"session"}, "leases_page": {"session"}, "create": {"call_number"}}
 
 
 @pytest.mark.parametrize(("kind", "name"), VERBS, ids=[name for _, name in VERBS])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from batchline.core.consignment import GZIP_FROM, Consignment, message_id, read_consignment
+from batchline.core.consignment import GZIP_FROM, LARGEST_PAYLOAD, Consignment, message_id, read_consignment
 from batchline.errors import InvalidMessage
 
 NAMES = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=30)
@@ -109,8 +109,8 @@ def test_the_id_of_its_message_names_its_lane_in_braces() -> None:
     ids=lambda body: ascii(body)[:60],
 )
 def test_what_is_no_parcel_is_refused_by_name(body: bytes) -> None:
-    with pytest.raises(InvalidMessage, match="expected a parcel"):
-        read_consignment(body)
+    with pytest.raises(InvalidMessage, match=r"expected a parcel|a parcel has at most"):
+        read_consignment(body).opened()
 
 
 @given(body=st.binary(max_size=200))
@@ -125,8 +125,25 @@ def test_a_gzipped_parcel_with_a_flipped_bit_is_refused_or_other_in_its_line_alo
     body = bytearray(whole.as_body())
     body[place % len(body)] ^= 1 << bit
     try:
-        found = read_consignment(bytes(body))
+        found = read_consignment(bytes(body)).opened()
     except InvalidMessage:
         return
     # Unless the line no longer says that they are gzipped, the measurements are what they were.
     assert found.payload == whole.payload or found.payload[:2] == b"\x1f\x8b"
+
+
+@pytest.mark.parametrize("said", [0, GZIP_FROM - 1, GZIP_FROM + 1, LARGEST_PAYLOAD, 2**32 - 1])
+def test_a_parcel_that_lies_about_its_size_is_refused_and_never_expanded_further(said: int) -> None:
+    body = replace(PARCEL, payload=b" " * GZIP_FROM).as_body()[:-4] + said.to_bytes(4, "little")
+    found = read_consignment(body)
+    assert found.size == said
+    with pytest.raises(InvalidMessage, match=r"damaged measurements|at most 67,108,864"):
+        found.opened()
+
+
+def test_measurements_stay_gzipped_until_they_are_read() -> None:
+    whole = replace(PARCEL, payload=b" " * GZIP_FROM)
+    found = read_consignment(whole.as_body())
+    assert found.altered(reason="refused").content()[:2] == whole.content()[:2]
+    assert found.content() is found.altered(item=None).content()
+    assert (found.size, found.opened().size, found.opened()) == (GZIP_FROM, GZIP_FROM, whole)

@@ -78,6 +78,7 @@ def test_a_token_is_valid_before_its_end_and_unless_revoked(now: int, expires: i
 @given(TOKENS, NAMES, NAMES, NAMES)
 def test_rights_are_those_of_the_patterns_or_all(token: Token, topic: str, consumer: str, group: str) -> None:
     assert token.may_use(topic) == (token.admin or any(fnmatchcase(topic, one) for one in token.topics))
+    assert token.names(topic) == (token.admin or topic in token.topics)
     assert token.may_lease_as(consumer) == (token.admin or any(fnmatchcase(consumer, one) for one in token.consumers))
     assert token.owns(group) == (token.admin or group == token.producer_group)
     assert token.owns(None) == token.admin

@@ -5,8 +5,10 @@ import re
 
 import msgspec
 
+from batchline.core.connection_limits import ConnectionLimits
+from batchline.core.failure_budget import BURST
 from batchline.service.measurements import LARGEST_BODY as LARGEST_MEASUREMENTS
-from batchline.service.reading import BODY_S, LARGEST_BODY
+from batchline.service.reading import BODY_BYTES, LARGEST_BODY, SMALL
 from batchline.service.under_way import MOST_UNDER_WAY
 from batchline.wire.form import MOST_AT_ONCE
 from batchline.wire.problems import RETRY_AFTER_S
@@ -21,7 +23,11 @@ def test_the_tables_of_the_page_are_those_of_the_operations() -> None:
 
 
 def test_the_limits_on_the_page_are_those_of_the_code() -> None:
-    for limit in (MOST_AT_ONCE, LARGEST_BODY >> 20, LARGEST_MEASUREMENTS >> 20, BODY_S, MOST_UNDER_WAY, RETRY_AFTER_S):
+    bodies = (MOST_AT_ONCE, LARGEST_BODY >> 20, LARGEST_MEASUREMENTS >> 20, BODY_BYTES >> 20, SMALL >> 10)
+    limits = ConnectionLimits()
+    heads = (limits.headers, limits.head_bytes >> 10, limits.url_bytes, limits.head_s)
+    times = (limits.grace_s, limits.bytes_per_s, limits.idle_s, BURST)
+    for limit in (*bodies, *heads, *times, MOST_UNDER_WAY, RETRY_AFTER_S):
         assert re.search(rf"\*\*{limit:,g}\b", TEXT), limit
 
 

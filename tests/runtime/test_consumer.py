@@ -23,7 +23,7 @@ from batchline import (
 )
 from batchline.errors import InvalidCount, InvalidName, InvalidRules, StoreUnavailable, UnknownTopic
 from batchline.stores.rows import Rows
-from batchline.stores.timeline_rows import BrokerRow
+from batchline.stores.timeline_rows import BrokerRow, broker_row_name
 from tests.runtime.pace import Pace
 
 MINUTE = timedelta(minutes=1)
@@ -399,7 +399,7 @@ def test_a_clock_is_compared_with_those_of_others_before_anything_is_leased_by_i
     others_are_behind(scene)
 
     async def begin() -> float:
-        services = Services(scene.store, beat=Beat(scene.timeline, "worker"), clock=pace.clock, wait=pace.wait)
+        services = Services(scene.store, beat=Beat(scene.timeline, "worker"), wait=pace.wait)
         consumer = scene.consumer(lambda _: None, services=services)
         return await consumer._patiently(consumer._resume)
 
@@ -408,11 +408,11 @@ def test_a_clock_is_compared_with_those_of_others_before_anything_is_leased_by_i
 
 
 def others_are_behind(scene: Scene) -> None:
-    """Two brokers, an hour behind, were there just now."""
+    """Brokers on three other hosts, an hour behind, were there just now: they outvote a database without a clock."""
 
     def note(rows: Rows) -> None:
-        for name in ("other", "another"):
-            rows.write_broker(BrokerRow(name, scene.pace.begin_us // 1_000, -3_600_000))
+        for host in ("a", "b", "c"):
+            rows.write_broker(BrokerRow(broker_row_name("other", host), scene.pace.begin_us // 1_000, -3_600_000))
 
     scene.store.transact(note)
 

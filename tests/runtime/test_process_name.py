@@ -1,6 +1,7 @@
 """Names of processes: whether one has ended is seen from its machine, and never guessed."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -71,3 +72,15 @@ def test_a_session_is_of_the_process_that_runs_it_not_of_the_one_that_built_it()
         os.close(write)
         with os.fdopen(read, "rb") as told:
             assert f"/{pid}/" in told.read().decode()
+
+
+def test_containers_of_a_machine_are_one_host_whatever_host_names_they_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "container-1")
+    if (names.PROC / "sys/kernel/random/boot_id").exists():
+        found = names.machine_name()
+        monkeypatch.setattr(socket, "gethostname", lambda: "container-2")
+        assert names.machine_name() == found
+    monkeypatch.setattr(names, "PROC", tmp_path)
+    assert names.machine_name() == socket.gethostname(), "no system tells it there"

@@ -87,7 +87,7 @@ def test_a_store_that_is_away_does_not_end_them() -> None:
 def test_a_broker_among_others_whose_clock_is_off_is_found_out_by_its_beat() -> None:
     pace, store = Pace(), open_store("memory://")
     timeline = Timeline(store, clock=pace.clock)
-    services = Services(store, clock=pace.clock, beat=Beat(timeline, "one"))
+    services = Services(store, beat=Beat(timeline, "one"))
     services.run_once()
     health = timeline.health()
     assert health is not None

@@ -1,17 +1,21 @@
 """A worker, in virtual time: parcels into a sink, each lane in order, whatever the sink does."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from batchline import NewMessage, ProvisionedResource, RetryRules
-from batchline.core.consignment import Consignment
+from batchline import LeasedMessage, NewMessage, ProvisionedResource, RetryRules
+from batchline.core.consignment import GZIP_FROM, Consignment, read_consignment
+from batchline.core.signature import LaneProof
 from batchline.core.topic import dead_letters_of
 from batchline.errors import InvalidRules, PartlyDelivered, RefusedParcel, Throttled, Undelivered
+from batchline.runtime.deliveries import Deliveries
+from batchline.runtime.lane_proofs import LaneProofs
+from batchline.runtime.prune import Prune
 from batchline.runtime.publisher import Publisher
 from batchline.runtime.virtual_time import virtual_seconds, virtual_wall_us
 from batchline.runtime.worker import Worker
@@ -35,6 +39,11 @@ def raising(error: BaseException, *, times: int = 1, number: int = 1, lane: int 
             raise error
 
     return act
+
+
+async def reason_of(proofs: LaneProofs, message: LeasedMessage) -> str:
+    """Why a message is a stray."""
+    return await proofs.reason(message, read_consignment(message.body))
 
 
 class Mute(Exception):
@@ -271,7 +280,6 @@ def test_what_costs_more_than_can_ever_be_paid_or_told_is_a_dead_letter(cost: st
 @virtually
 async def test_what_is_no_parcel_is_a_dead_letter_and_harms_no_lane() -> None:
     depot, sink = Depot({0: 3}), Receiver()
-    sink.act = lambda _, parcels: {one.id: RefusedParcel("no") for one in parcels if one.publication == "by hand"}
     strays = [NewMessage(b"x", id="{import/0}4"), NewMessage(b"{}\n[]"), NewMessage(b"y", id="taken")]
     strays.append(NewMessage(parcel_of("by hand", 0, 1).as_body()))  # whose id is made
     depot.timeline.create("parcels", strays, producer_group="somebody")
@@ -283,6 +291,90 @@ async def test_what_is_no_parcel_is_a_dead_letter_and_harms_no_lane() -> None:
     found = depot.timeline.lease(dead, "u", limit=10)
     assert {message.body for message in found} >= {b"x", b"y", b"z", b"{}\n[]"}
     assert len(found) == 5
+    assert worker.parcels == {"delivered": 3, "strays": 4}
+    history = depot.timeline.read(dead, "{import/0}4", producer_group="strays").history
+    assert [one.reason.partition(":")[0] for one in history] == ["no parcel"]
+
+
+@virtually
+async def test_forged_parcels_among_true_ones_hold_up_no_lane_and_reach_no_sink() -> None:
+    depot, sink = Depot({0: 100, 1: 100}), Receiver()
+    forged = [parcel_of("import", lane, number, payload=b"[]") for lane in (0, 1, 2) for number in range(1, 110)]
+    depot.timeline.create("parcels", [NewMessage(one.as_body(), 1) for one in forged], producer_group="parcels")
+    worker = depot.worker(sink, in_hand=16)
+    await depot.run(worker)
+    depot.check_end("complete")
+    assert sink.numbers() == sink.numbers(1) == list(range(1, 101))
+    assert worker.parcels == {"delivered": 200, "strays": len(forged)}
+    assert virtual_seconds() < 20
+
+
+@virtually
+async def test_a_copy_of_a_true_parcel_counts_once() -> None:
+    depot, sink = Depot({0: 5}), Receiver()
+    held = depot.timeline.lease("parcels", "eavesdropper", limit=10)
+    depot.timeline.create("parcels", [NewMessage(one.body, 1) for one in held], producer_group="vandals")
+    depot.timeline.release([one.lease for one in held])
+    await depot.run(depot.worker(sink))
+    depot.check_end("complete")
+    assert list(dict.fromkeys(sink.numbers())) == [1, 2, 3, 4, 5]
+    assert depot.dead() == []
+
+
+@virtually
+async def test_a_true_parcel_that_cannot_be_read_is_a_dead_letter_as_it_is_and_its_lane_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    depot, sink = Depot({}, tolerate=None), Receiver()
+    depot.lanes = {0: 3}
+    depot.fanout = depot.tracker.open(tolerate=None).id
+    depot.post(0, 1, 1)
+    damaged = b"broken" + GZIP_FROM.to_bytes(4, "little")
+    with monkeypatch.context() as broken:
+        broken.setattr("gzip.compress", lambda *_, **__: damaged)
+        depot.post(0, 2, 2, payload=b" " * GZIP_FROM)
+    depot.post(0, 3, 3)
+    depot.tracker.seal(depot.fanout)
+    await depot.run(depot.worker(sink))
+    depot.check_end("complete")
+    assert sink.numbers() == [1, 3]
+    (letter,) = depot.timeline.lease(dead_letters_of("parcels"), "u", limit=10)
+    assert letter.body.endswith(b"\n" + damaged)
+    assert b'"number":2' in letter.body
+    (failed,) = depot.tracker.failed_items(depot.fanout)
+    assert "expected a parcel" in failed.reason
+
+
+@virtually
+async def test_the_proof_of_a_lane_is_read_once_however_many_parcels_it_has() -> None:
+    depot, reads = Depot({0: 64, 1: 64}), list[set[str]]()
+    deliveries = Deliveries(depot.store, depot.timeline, "parcels")
+
+    def read(publications: set[str]) -> Mapping[tuple[str, int], LaneProof]:
+        reads.append(publications)
+        return deliveries.proofs(publications)
+
+    proofs = LaneProofs(read)
+    found = depot.timeline.lease("parcels", "w", limit=1_000)
+    assert set(await asyncio.gather(*(reason_of(proofs, one) for one in found))) == {""}
+    assert {await reason_of(proofs, one) for one in found} == {""}
+    assert reads == [{"import"}]
+
+
+@virtually
+async def test_after_a_topic_is_made_anew_its_parcels_are_no_strays_and_those_before_are() -> None:
+    depot = Depot({0: 1})
+    proofs = LaneProofs(Deliveries(depot.store, depot.timeline, "parcels").proofs)
+    (before,) = depot.timeline.lease("parcels", "w", limit=1)
+    assert await reason_of(proofs, before) == ""
+    depot.timeline.done([before.lease])
+    depot.timeline.delete_topic("parcels")
+    while Prune(depot.store, clock=virtual_wall_us).run_once():
+        pass
+    again = Depot({0: 1}, store=depot.store)
+    (after,) = again.timeline.lease("parcels", "w", limit=1)
+    assert await reason_of(proofs, after) == ""
+    assert "signature" in await reason_of(proofs, before)
 
 
 @virtually

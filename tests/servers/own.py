@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.servers.server import Server
 
-__all__ = ["OwnServer", "own_server"]
+__all__ = ["OwnServer", "own_server", "running"]
 
 PAUSE_S = 0.02
 
@@ -115,6 +115,11 @@ class OwnServer:
             self._process.wait(READY_S)
 
     @property
+    def is_running(self) -> bool:
+        """Whether its first process has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def log(self) -> Path:
         """What it has said."""
         return self._home.with_suffix(".log")
@@ -152,10 +157,16 @@ def own_server(name: str) -> Iterator[OwnServer]:
         "durable_redis": DurableRedis,
         "kafka": Kafka,
     }
-    kind = kinds[name]()
+    with running(kinds[name]()) as server:
+        yield server
+
+
+@contextmanager
+def running(kind: Server) -> Iterator[OwnServer]:
+    """Run a server of this kind until the block ends."""
     with hold_port() as held, tempfile.TemporaryDirectory(dir=common_directory(), prefix="batchline-own-") as directory:
         Path(directory).chmod(0o711)
-        server = OwnServer(kind, Path(directory) / name, held.getsockname()[1])
+        server = OwnServer(kind, Path(directory) / kind.name, held.getsockname()[1])
         try:
             server.start()
             yield server

@@ -72,7 +72,7 @@ class Inline(Executor):
 
 def service_of(landing: GroupCommit | None = None) -> Service:
     service = Service(open_store("memory://"), landing=landing, clock=virtual_wall_us)
-    for look in (service.parts.schema, service.parts.numbers):
+    for look in (service.parts.store_probe, service.parts.pump_probe, service.parts.numbers):
         look._threads, look._keep_s = Inline(), -1.0
     service.parts.timeline.create_topic("jobs")
     return service
@@ -142,7 +142,7 @@ def on_look(name: LoopName) -> Case:
     @asynccontextmanager
     async def case(fault: Fault, _: Path) -> AsyncIterator[Scene]:
         service = service_of()
-        look: Any = {"schema_check": service.parts.schema, "store_numbers": service.parts.numbers}[name]
+        look: Any = {"schema_check": service.parts.store_probe, "store_numbers": service.parts.numbers}[name]
         look._read = fault.faulty(look._read)
 
         async def ask() -> None:

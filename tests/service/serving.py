@@ -9,6 +9,7 @@ from typing import Any
 from batchline import Store
 from batchline.client.subscription import Push
 from batchline.service.in_thread import serve_app_in_thread
+from batchline.service.listening import Tls
 from batchline.service.service import Service
 
 __all__ = ["Place", "placed", "serving"]
@@ -35,8 +36,9 @@ def serving(store: Store, **options: Any) -> Iterator[str]:
 
 
 @contextmanager
-def placed(store: Store, listen: str = "127.0.0.1:0", **options: Any) -> Iterator[Place]:
+def placed(store: Store, listen: str = "127.0.0.1:0", *, tls: Tls | None = None, **options: Any) -> Iterator[Place]:
     """A service on a store, until the block ends."""
     service = Service(store, **options)
-    with closing(service), serve_app_in_thread(service.app, listen, service.dismiss) as url:
+    serving = serve_app_in_thread(service.app, listen, service.dismiss, service.gate, tls)
+    with closing(service), serving as url:
         yield Place(url, service=service)

@@ -174,9 +174,9 @@ def test_what_an_estimated_batch_cannot_do_is_a_problem_and_counts_nothing(askin
 
 def test_batches_belong_to_the_producer_group_that_made_them(asking: Asking, store: Store) -> None:
     tokens = Tokens(store)
-    mine = asking.bearing(tokens.create(producer_group="mine")[1])
-    theirs = asking.bearing(tokens.create(producer_group="theirs")[1])
-    worker = asking.bearing(tokens.create(consumers=["w"])[1])
+    mine = asking.bearing(tokens.create(producer_group="mine", topics=["*"])[1])
+    theirs = asking.bearing(tokens.create(producer_group="theirs", topics=["*"])[1])
+    worker = asking.bearing(tokens.create(consumers=["w"], topics=["*"])[1])
     exact, estimated = mine.post(EXACT, {}).json()["batchId"], mine.post(ESTIMATED, {}).json()["batchId"]
     (item,) = items_of(mine, exact, 1)
     for answer in (

@@ -68,9 +68,9 @@ def test_without_redis_they_say_how_to_have_them(store: Store) -> None:
 
 def test_an_estimate_belongs_to_the_producer_group_that_opened_it(asking: Asking, store: Store) -> None:
     tokens = Tokens(store)
-    mine = asking.bearing(tokens.create(producer_group="mine")[1])
-    theirs = asking.bearing(tokens.create(producer_group="theirs")[1])
-    worker = asking.bearing(tokens.create(consumers=["w"])[1])
+    mine = asking.bearing(tokens.create(producer_group="mine", topics=["*"])[1])
+    theirs = asking.bearing(tokens.create(producer_group="theirs", topics=["*"])[1])
+    worker = asking.bearing(tokens.create(consumers=["w"], topics=["*"])[1])
     id = new_id()
     assert mine.post("/v1/estimates", {"id": id}).json()["labels"] == {"producer_group": "mine"}
     assert mine.post("/v1/estimates", {"labels": {"producer_group": "x"}}).problem == "Forbidden"

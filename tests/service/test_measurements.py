@@ -22,6 +22,8 @@ from batchline.service.measurements import LARGEST_BODY
 from batchline.service.service import Service
 from batchline.sources.landing import Landing
 from batchline.sources.measured import Arrival, Measured
+from tests.memory import MIB, measured
+from tests.service.asking import Asking
 
 GOOD = {"key": "pump", "type": "temp", "event_time": "2026-11-15T12:00:00Z", "value": 21.5}
 ROUTE = "/v1/measurements"
@@ -215,3 +217,86 @@ def test_requests_that_come_while_one_lands_share_the_next_file_and_none_is_answ
 
     asyncio.run(scenario())
     assert [len(file.read_text().splitlines()) for file in sorted(tmp_path.glob("*.jsonl"))] == [1, 50]
+
+
+def test_nothing_is_landed_by_a_clock_that_is_off(tmp_path: Path) -> None:
+    with (
+        open_store(f"sqlite:///{tmp_path / 'b.db'}") as store,
+        Landing(tmp_path / "landing", "http") as landing,
+        closing(Service(store, landing=GroupCommit(landing, now_us), clock=lambda: now_us() + 5_000_000)) as service,
+    ):
+        service.background.compare_clocks()
+        assert Asking(service).post(ROUTE, [GOOD]).problem == "Degraded"
+        assert Landed(landing.directory).files() == 0
+
+
+SMALLEST = b'{"key":"k","type":"t","event_time":1,"value":1}'
+MUCH = {
+    "lines of one digit": (b"1\n" * 2**20, "application/x-ndjson"),
+    "an array of digits": (b"[" + b"1," * 2**20 + b"1]", "application/json"),
+    "lines of control characters": (b'"\x7f\x7f"\n\x01\x02\n' * 2**17, "application/x-ndjson"),
+    "an array of empty arrays": (b"[" + b"[]," * 2**19 + b"[]]", "application/json"),
+}
+
+
+@pytest.mark.parametrize(("body", "kind"), MUCH.values(), ids=MUCH)
+def test_what_would_take_far_more_room_than_it_has_is_refused_and_nothing_of_it_lands(
+    client: httpx2.Client, landed: Landed, body: bytes, kind: str
+) -> None:
+    check_problem(post(client, body, kind), 413, "TooLarge", "correct them, or send fewer in a request")
+    assert not landed.rows()
+    assert not landed.rows("malformed")
+
+
+KEPT = {
+    "the smallest measurements": (SMALLEST + b"\n") * 1_000,
+    "one digit": b"{}\n1",
+    "as many digits as may be": b"1\n" * 100,
+    "one long line": b"{}\n" + b"\x01" * 2**20,
+    "other fields that are escaped twice": SMALLEST[:-1] + b',"more":"' + "€".encode() * 10_000 + b'"}',
+}
+
+
+@pytest.mark.parametrize("body", KEPT.values(), ids=KEPT)
+def test_what_lands_is_at_most_eight_times_as_large_as_the_request_and_some(
+    client: httpx2.Client, landed: Landed, body: bytes
+) -> None:
+    assert post(client, body, "application/x-ndjson").status_code == 202
+    size = sum(file.stat().st_size for file in landed.directory.rglob("*.jsonl"))
+    assert 0 < size <= 8 * len(body) + 16 * 2**10
+
+
+def test_of_a_very_long_malformed_line_the_beginning_is_kept(client: httpx2.Client, landed: Landed) -> None:
+    answer = post(client, b"{}\n" + b"x" * 100_000, "application/x-ndjson")
+    assert [one["line"] for one in answer.json()["rejected"]] == [1, 2]
+    assert landed.rows("malformed")[1]["text"] == "x" * 65_536 + "… and 34,464 bytes more"
+
+
+#: Lands a body; tells the status.
+LANDS = """
+from contextlib import closing
+import httpx2
+from batchline import open_store
+from batchline.runtime.clock import now_us
+from batchline.service.group_commit import GroupCommit
+from batchline.service.in_thread import serve_app_in_thread
+from batchline.service.service import Service
+from batchline.sources.landing import Landing
+
+line, count = sys.argv[2].encode() + b"\\n", int(sys.argv[3])
+with Landing(Path(sys.argv[1]), "http") as landing, open_store("memory://") as store:
+    with closing(Service(store, landing=GroupCommit(landing, now_us))) as service:
+        with serve_app_in_thread(service.app) as url, httpx2.Client(base_url=url, timeout=60) as client:
+            client.get("/health/live")
+            body, headers = line * count, {"content-type": "application/x-ndjson"}
+            begin()
+            end(client.post("/v1/measurements", content=body, headers=headers).status_code)
+"""
+
+
+@pytest.mark.parametrize(("line", "count", "status"), [("1", 2**20, 413), (SMALLEST.decode(), 40_000, 202)])
+def test_a_body_takes_a_bounded_amount_of_memory(tmp_path: Path, line: str, count: int, status: int) -> None:
+    """2 MiB each: malformed lines took 840 MiB, and 72 times their size on disk."""
+    landing = measured(LANDS, [tmp_path, line, count])
+    assert landing.told == status
+    assert landing.grown < 100 * MIB

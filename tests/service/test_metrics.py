@@ -66,6 +66,13 @@ def test_a_service_has_numbers_of_its_own(store: Store) -> None:
         assert ("list_topics", "200") not in values(scraped(Asking(other)).body, "batchline_http_requests_total")
 
 
+def test_connections_to_the_store_that_were_lost_are_counted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(store), "lost_connections", lambda _: 3)
+    with closing(Service(store)) as service:
+        body = scraped(Asking(service)).body
+    assert values(body, "batchline_store_connections_lost_total") == {(): 3}
+
+
 def test_a_client_that_has_gone_is_counted_too() -> None:
     metrics = Metrics()
     metrics.began()

@@ -51,7 +51,7 @@ def get(store: Store, path: str, token: str | None = None) -> tuple[int, Any]:
 def test_a_token_sees_its_own_topics_and_fanouts(store: Store) -> None:
     tokens = Tokens(store)
     _, owner = tokens.create(producer_group="sales", topics=["orders"])
-    _, worker = tokens.create(consumers=["w*"])
+    _, worker = tokens.create(consumers=["w*"], topics=["*"])
     _, admin = tokens.create(admin=True)
     seen = {}
     for name, text in (("owner", owner), ("worker", worker), ("admin", admin)):
@@ -85,7 +85,7 @@ def test_an_admin_reads_every_message_and_others_their_own(store: Store) -> None
     assert get(store, path)[1]["producer_group"] == "sales"
     tokens = Tokens(store)
     _, admin = tokens.create(admin=True)
-    _, other = tokens.create(producer_group="others")
+    _, other = tokens.create(producer_group="others", topics=["*"])
     assert [get(store, path, text)[0] for text in (admin, other)] == [200, 403]
 
 

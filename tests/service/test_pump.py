@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from batchline import LeasedMessage, NewMessage, Timeline, open_store
-from batchline.errors import Degraded, InvalidInput, StoreUnavailable, TopicDeleted
+from batchline.errors import Degraded, InvalidInput, StoreUnavailable, TopicDeleted, Unauthorized
 from batchline.runtime.clock import now_us
 from batchline.runtime.virtual_time import run_virtually, virtual_seconds, virtual_wall_us
 from batchline.service.pump import Pump, Pumps
@@ -161,6 +161,66 @@ def test_what_was_leased_for_who_went_meanwhile_is_given_back_at_once() -> None:
         assert await scene.lease("other") == ["m"]
         assert virtual_seconds() - begin < 0.020
         assert scene.timeline.my_leases("gone") == []
+
+    play(story)
+
+
+def test_nothing_is_leased_for_a_waiter_whose_token_has_ended_and_the_next_is_served() -> None:
+    async def story(scene: Scene) -> None:
+        async def refuse() -> None:
+            raise Unauthorized("ended")
+
+        refused = asyncio.ensure_future(scene.lease("refused", check=refuse))
+        await asyncio.sleep(0)
+        served = asyncio.ensure_future(scene.lease("served"))
+        await asyncio.sleep(1)
+        scene.put("m")
+        assert await served == ["m"]
+        with pytest.raises(Unauthorized):
+            await refused
+        assert scene.timeline.leases == 1
+
+    play(story)
+
+
+def test_what_was_leased_as_the_token_of_its_waiter_ended_goes_to_the_next() -> None:
+    async def story(scene: Scene) -> None:
+        has_ended = False
+
+        def end() -> None:
+            nonlocal has_ended
+            has_ended = True
+
+        async def check() -> None:
+            if has_ended:
+                raise Unauthorized("ended")
+
+        refused = asyncio.ensure_future(scene.lease("refused", check=check))
+        await asyncio.sleep(0)
+        served = asyncio.ensure_future(scene.lease("served"))
+        await asyncio.sleep(1)
+        scene.timeline.on_lease = end
+        scene.put("m")
+        assert await served == ["m"]
+        with pytest.raises(Unauthorized):
+            await refused
+
+    play(story)
+
+
+def test_a_waiter_is_not_lost_while_its_token_cannot_be_looked_at() -> None:
+    async def story(scene: Scene) -> None:
+        looks = iter([StoreUnavailable("away")] * 2)
+
+        async def check() -> None:
+            if error := next(looks, None):
+                raise error
+
+        waiting = asyncio.ensure_future(scene.lease("c", check=check))
+        await asyncio.sleep(1)
+        scene.put("m")
+        assert await waiting == ["m"]
+        assert scene.timeline.leases == 1
 
     play(story)
 

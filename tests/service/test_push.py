@@ -15,7 +15,8 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from batchline import NewMessage, Timeline, open_store
-from batchline.core.message import moment_ms, read_lease
+from batchline.core.message import moment_ms
+from batchline.runtime.consumer_session import ConsumerSession
 from batchline.runtime.tokens import Tokens
 from batchline.service import roll
 from batchline.service.operation import Socket
@@ -156,12 +157,17 @@ def test_a_session_that_is_named_again_goes_on_with_its_leases(place: Place, tim
     put(timeline, topic, 3)
     with socket(place, topic) as opened:
         session = heard(opened, "subscribed")["session"]
-        leases = {message["lease"] for message in pushed(opened, 3)}
+        old = pushed(opened, 3)
         assert [row.consumer for row in timeline.consumers(topic)] == ["c"]
         opened.socket.shutdown(SHUT_RDWR)  # as if the network were cut
     with socket(place, topic, f"consumer=c&prefetch=1&session={session}") as opened:
         assert heard(opened, "subscribed")["resumed"] == 3
-        assert {message["lease"] for message in pushed(opened, 3)} == leases
+        new = pushed(opened, 3)
+        assert {message["attempts"] for message in new} == {1}, "its process went on with them"
+        for leases, word in ((old, "lost"), (new, "done")):
+            say(opened, "done", request=1, leases=[message["lease"] for message in leases])
+            outcomes = heard(opened, "outcomes")["outcomes"]
+            assert [one["outcome"] for one in outcomes] == [word] * 3, "tokens of the connection before are void"
 
 
 def test_a_socket_that_its_client_closed_leaves_its_messages_to_the_next_session(
@@ -184,13 +190,13 @@ def test_a_session_whose_connection_was_lost_keeps_its_messages(place: Place, ti
     put(timeline, topic, 1)
     with socket(place, topic) as opened:
         session = heard(opened, "subscribed")["session"]
-        (message,) = pushed(opened, 1)
+        pushed(opened, 1)
         opened.socket.shutdown(SHUT_RDWR)
     with socket(place, topic) as newer:
         assert heard(newer, "subscribed")["resumed"] == 0, "the other process may be alive"
         with socket(place, topic, f"consumer=c&prefetch=3&session={session}") as older:
             assert heard(older, "subscribed")["resumed"] == 1
-            pushed(older, 1)
+            (message,) = pushed(older, 1)
             put(timeline, topic, 1, first=1)
             assert pushed(newer, 1)[0]["id"] == "m1", "the older one takes nothing more"
             say(older, "done", request=1, leases=[message["lease"]])
@@ -205,7 +211,7 @@ def test_a_session_that_is_cut_off_again_before_it_is_greeted_keeps_its_messages
     put(timeline, topic, 1)
     with socket(place, topic) as opened:
         session = heard(opened, "subscribed")["session"]
-        (message,) = pushed(opened, 1)
+        pushed(opened, 1)
         opened.socket.shutdown(SHUT_RDWR)
 
     async def cut_off(_: Subscriber) -> None:
@@ -217,7 +223,11 @@ def test_a_session_that_is_cut_off_again_before_it_is_greeted_keeps_its_messages
             closed(again)
     with socket(place, topic) as newer:
         assert heard(newer, "subscribed")["resumed"] == 0, "its process works on the message"
-    assert [one.lease.version for one in timeline.my_leases("c", topic=topic)] == [read_lease(message["lease"]).version]
+        with socket(place, topic, f"consumer=c&prefetch=3&session={session}") as again:
+            assert heard(again, "subscribed")["resumed"] == 1, "it names the session that it knows"
+            (message,) = pushed(again, 1)
+            say(again, "done", request=1, leases=[message["lease"]])
+            assert heard(again, "outcomes")["outcomes"][0]["outcome"] == "done"
 
 
 @pytest.mark.parametrize("session", ["0", "-1", "9223372036854775808", "x"])
@@ -313,6 +323,24 @@ def guarded() -> Iterator[tuple[Place, Tokens]]:
             yield place, tokens
 
 
+def test_a_socket_whose_messages_another_connection_has_ends_although_its_leases_would_last(
+    guarded: tuple[Place, Tokens],
+) -> None:
+    place, tokens = guarded
+    assert place.service is not None
+    timeline, (_, text) = place.service.parts.timeline, tokens.create(consumers=["c"], topics=["long"])
+    timeline.create_topic("long", lease=timedelta(hours=1))
+    put(timeline, "long", 1)
+    with socket(place, "long", **bearer(text)) as opened:
+        session = heard(opened, "subscribed")["session"]
+        pushed(opened, 1)
+        elsewhere = ConsumerSession(timeline, "long", "c", number=session, process="")
+        assert len(elsewhere.begin()) == 1
+        assert heard(opened, "problem")["problem"]["type"] == "/problems/ConsumerReplaced"
+        assert closed(opened) == Close.REPLACED
+    elsewhere.end()
+
+
 def bearer(text: str) -> dict[str, Any]:
     return {"additional_headers": {"Authorization": f"Bearer {text}"}}
 
@@ -321,14 +349,14 @@ def bearer(text: str) -> dict[str, Any]:
 def test_a_socket_needs_the_right_to_lease_on_its_topic_in_its_name(guarded: tuple[Place, Tokens], one: Socket) -> None:
     place, tokens = guarded
     assert (one.right, one.path) == ("consume", "/v1/topics/{topic}/messages/subscribe")
-    revoked, text = tokens.create(consumers=["c"])
+    revoked, text = tokens.create(consumers=["c"], topics=["*"])
     tokens.revoke(revoked.id)
     refusals: list[tuple[dict[str, Any], int]] = [
         ({}, 401),
         (bearer("bl_nonsense"), 401),
         (bearer(text), 401),
-        (bearer(tokens.create(producer_group="p")[1]), 403),
-        (bearer(tokens.create(consumers=["d*"])[1]), 403),
+        (bearer(tokens.create(producer_group="p", topics=["*"])[1]), 403),
+        (bearer(tokens.create(consumers=["d*"], topics=["*"])[1]), 403),
         (bearer(tokens.create(consumers=["c"], topics=["other"])[1]), 403),
     ]
     for options, status in refusals:
@@ -337,9 +365,19 @@ def test_a_socket_needs_the_right_to_lease_on_its_topic_in_its_name(guarded: tup
     assert place.service.parts.timeline.consumers("jobs") == []
 
 
+def test_a_socket_on_an_internal_topic_needs_a_token_that_names_it(guarded: tuple[Place, Tokens]) -> None:
+    place, tokens = guarded
+    assert place.service is not None
+    place.service.parts.timeline.create_topic("parcels", internal=True)
+    wide, exact = (tokens.create(consumers=["c"], topics=[topic])[1] for topic in ("*", "parcels"))
+    assert refused(place, "parcels", "consumer=c", **bearer(wide))[0] == 403
+    with socket(place, "parcels", "consumer=c", **bearer(exact)) as opened:
+        heard(opened, "subscribed")
+
+
 def test_a_browser_sends_its_token_as_a_subprotocol_which_is_not_echoed(guarded: tuple[Place, Tokens]) -> None:
     place, tokens = guarded
-    text = tokens.create(consumers=["c"])[1]
+    text = tokens.create(consumers=["c"], topics=["*"])[1]
     offered = [Subprotocol("batchline"), Subprotocol(f"bearer.{text}")]
     with socket(place, "jobs", "consumer=c", subprotocols=offered) as opened:
         assert opened.subprotocol == "batchline"
@@ -350,8 +388,8 @@ def test_a_browser_sends_its_token_as_a_subprotocol_which_is_not_echoed(guarded:
 
 def test_a_socket_whose_token_is_revoked_or_expires_is_closed(guarded: tuple[Place, Tokens]) -> None:
     place, tokens = guarded
-    revoked, kept = tokens.create(consumers=["c*"]), tokens.create(consumers=["c*"])
-    short = tokens.create(consumers=["c*"], expires=timedelta(seconds=1))
+    revoked, kept = tokens.create(consumers=["c*"], topics=["*"]), tokens.create(consumers=["c*"], topics=["*"])
+    short = tokens.create(consumers=["c*"], expires=timedelta(seconds=1), topics=["*"])
     with (
         socket(place, "jobs", "consumer=c3", **bearer(short[1])) as third,
         socket(place, "jobs", "consumer=c1", **bearer(revoked[1])) as first,

@@ -17,7 +17,7 @@ from batchline.core.message import moment_ms
 from batchline.errors import ConsumerReplaced, InvalidInput, TopicDeleted, Unauthorized, UnknownTopic
 from batchline.runtime.intake import Pushing
 from batchline.runtime.polling import Polling
-from tests.doubles import HandClock, new_id
+from tests.doubles import HandClock, leases_of_all_sessions, new_id
 from tests.service.serving import Place, placed
 
 PATIENCE_S = 20
@@ -124,7 +124,7 @@ def test_leases_are_extended_while_handlers_work(place: Place, timeline: Timelin
     ends: set[int] = set()
 
     def extended_twice() -> bool:
-        ends.update(message.lease.until_ms for message in timeline.my_leases("worker", topic=topic))
+        ends.update(message.lease.until_ms for message in leases_of_all_sessions(timeline, "worker", topic))
         return len(ends) == 3
 
     async def handle(message: LeasedMessage) -> None:

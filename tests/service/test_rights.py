@@ -14,6 +14,7 @@ import pytest
 from batchline import EstimatedTracker, EstimateStore, NewMessage, Timeline, Tracker, lease_text, open_store
 from batchline.cli.live_tables import LiveTables
 from batchline.core.batch import Batch, CloseReason
+from batchline.core.failure_budget import FailureBudget
 from batchline.runtime.clock import now_us
 from batchline.runtime.tokens import Tokens
 from batchline.service.group_commit import GroupCommit
@@ -195,7 +196,8 @@ def set_up(directory: Path, redis_url: str) -> Iterator[Scene]:
         tables = directory / "tables"
         LiveTables(tables).write([WINDOW], [], 0)
         more: dict[str, Any] = {"estimates": estimates, "landing": GroupCommit(landing, now_us), "tables": tables}
-        with serving(store, clock=clock, **more) as url, httpx2.Client(base_url=url) as client:
+        failures = FailureBudget(burst=1_000_000)  # here every request is refused
+        with serving(store, clock=clock, failures=failures, **more) as url, httpx2.Client(base_url=url) as client:
             items = next(group.items()), next(batch_group.items())
             yield Scene(client, path, texts, lease_text(held.lease), *items, estimate)
 

@@ -12,7 +12,6 @@ import httpx2
 import pytest
 
 from batchline import Store, Timeline, open_store
-from batchline.service import reading
 from batchline.service.reading import LARGEST_BODY
 from tests.service.serving import serving
 
@@ -153,11 +152,6 @@ def test_what_a_form_of_another_page_can_send_is_415(client: httpx2.Client, kind
 def test_pages_of_others_are_not_answered(client: httpx2.Client, headers: dict[str, str]) -> None:
     answer = client.post(TOPIC, json={"messages": [{}]}, headers=headers)
     assert (answer.status_code, answer.json()["type"]) == (403, "/problems/Forbidden")
-
-
-def test_a_body_that_does_not_come_is_408(client: httpx2.Client, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "BODY_S", 0.1)
-    assert answer_to(url, post(b'{"messages": [', length=100)).startswith(b"HTTP/1.1 408")
 
 
 def test_who_closes_their_half_is_answered_or_closed(client: httpx2.Client, url: str) -> None:

@@ -42,11 +42,11 @@ class OneSocket:
         self,
         parts: "HasTimeline",
         consumer: str,
-        token_text: str | None = None,
+        token_id: str | None = None,
         topic: str = "jobs",
         session: int | None = None,
     ) -> None:
-        self.topic, self.consumer, self.token_text = topic, consumer, token_text
+        self.topic, self.consumer, self.token_id = topic, consumer, token_id
         self.session = ConsumerSession(parts.timeline, topic, consumer, number=session, process="")
         self.retired = 0
         self.standings: list[Standing] = []
@@ -175,7 +175,7 @@ def test_a_session_that_is_not_over_counts_as_alive_for_a_while() -> None:
 def test_a_token_that_is_revoked_or_expires_is_noticed_within_ten_seconds() -> None:
     async def story(scene: Scene) -> None:
         revoked, short = scene.tokens.create(admin=True), scene.tokens.create(expires=timedelta(seconds=60))
-        first, second = OneSocket(scene, "a", revoked[1]), OneSocket(scene, "b", short[1])
+        first, second = OneSocket(scene, "a", revoked[0].id), OneSocket(scene, "b", short[0].id)
         await scene.enter(first)
         await scene.enter(second)
         await asyncio.sleep(30.001)

@@ -62,7 +62,11 @@ def test_an_address_gives_a_sink(address: str, options: Mapping[str, object], ki
         ("https://host", {"timeout": 30}, "timeout of https: must be a text"),
         ("https://host", {"gzip": "yes"}, "gzip of https: must be true or false"),
         ("mysql://me:s3cret@host", {}, "without a name"),
-        ("mysql://me:s3cret@host/db?pool=3", {}, "takes the options connections, patience, got 'pool'"),
+        (
+            "mysql://me:s3cret@host/db?pool=3",
+            {},
+            "sslcert, sslkey, got 'pool'",
+        ),
         ("postgresql://me:s3/cret@host/db", {}, "cannot be read"),
         ("sqlite://host/x.db", {}, "expected sqlite:///file.db"),
         ("files:", {}, "expected files:directory"),

@@ -191,3 +191,13 @@ def test_whatever_breaks_nothing_is_acknowledged_that_has_not_landed_and_all_lan
 @given(st.lists(st.sampled_from(["send", "send", "send", "land", "fail", "cut", "connect"]), max_size=60))
 def test_while_the_session_lasts_a_message_lands_once(steps: list[str]) -> None:
     assert sorted(after(steps).landed) == list(range(40))
+
+
+def test_large_messages_are_due_when_their_bytes_are_many_and_no_more_fit_than_twice_that() -> None:
+    hand = InHand(LINGER_S, MOST, most_bytes=100)
+    looks = [(hand.add(delivery(number, bytes(60)), 0.0), hand.due_in(0.0), hand.room) for number in range(1, 5)]
+    assert looks == [(True, LINGER_S, True), (True, 0.0, True), (False, 0.0, True), (False, 0.0, False)]
+    hand.give_back(hand.take())
+    assert (hand.due_in(0.0), hand.room) == (0.0, False)
+    hand.take()
+    assert (hand.due_in(0.0), hand.room) == (None, True)

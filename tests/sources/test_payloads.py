@@ -16,6 +16,7 @@ from batchline.sources.iso_time import us_from_text
 from batchline.sources.landing import Landing
 from batchline.sources.mapped_json import MeasurementMapping
 from batchline.sources.measured import Measured, Parser
+from batchline.sources.payload import items_from, json_from
 from batchline.sources.thin_edge import parse_thin_edge
 
 MAIN = "te/device/main///m/"
@@ -224,3 +225,47 @@ def test_what_is_odd_but_a_measurement_lands_and_is_read_back(tmp_path: Path) ->
     reading = read_measurements(files_of(tmp_path))
     assert reading.malformed.num_rows == 0
     assert dict(zip(*(reading.table[name].to_pylist() for name in ("type", "value")), strict=True)) == json.loads(odd)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(items=st.lists(JSON, max_size=6), indent=st.sampled_from([None, 0, 2]), before=st.sampled_from(["", " \n"]))
+def test_the_items_of_an_array_are_read_one_by_one_as_all_together(
+    items: list[object], indent: int | None, before: str
+) -> None:
+    payload = f"{before}{json.dumps(items, indent=indent)}{before}".encode()
+    found = list(items_from(payload))
+    assert [item for _, item in found] == items
+    assert [json_from(text.encode()) for text, _ in found] == items
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"[",
+        b"[1",
+        b"[1,",
+        b"[1,]",
+        b"[,1]",
+        b"[1 2]",
+        b"[1]]",
+        b"[1] 2",
+        b"]",
+        b"",
+        b"\xff",
+        b"[NaN]",
+        b"[" * 100000,
+        "\ufeff[]".encode(),
+        b'[{"a":1,"a":2}]',
+    ],
+    ids=lambda payload: ascii(payload)[:20],
+)
+def test_an_array_that_is_not_json_is_refused(payload: bytes) -> None:
+    for read in (json_from, lambda payload: list(items_from(payload))):
+        with pytest.raises(InvalidMeasurement, match=r"not JSON|not UTF-8"):
+            read(payload)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ import pytest
 from batchline import OnComplete, PackRules, Timeline, Tracker, open_store
 from batchline.core.consignment import Consignment, read_consignment
 from batchline.core.moment import moment_of
-from batchline.errors import InvalidInput, InvalidTable
+from batchline.errors import Degraded, InvalidInput, InvalidTable
+from batchline.runtime import clock
 from batchline.spark import assign_batches, follow, pack_parcels, publish
 from batchline.spark.publishing import Published, Publishing, PublishTask, _Block
 from batchline.spark.running import translated
@@ -170,6 +172,17 @@ def test_fanouts_of_a_period_are_sealed_when_the_next_begins(spark: SparkSession
         assert (now.state, before.total + now.total) == ("open", len(expected()))
         publishing.finish(2)
         assert Tracker(store).status(now.id).state == "sealed"
+
+
+def test_no_period_is_noted_by_a_clock_that_is_off(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    publishing = Publishing(url, "parcels", "stream", str(tmp_path / "state"), period=timedelta(hours=1))
+    right = clock.now_us()
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time_ns", lambda: (right + 7_200_000_000) * 1_000)
+        with pytest.raises(Degraded):
+            publishing._fanout_of(1)
+    assert publishing._noted(1) is None
+    assert publishing._fanout_of(1) <= f"stream/{moment_of(clock.now_us()):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def test_a_streaming_frame_returns_its_query(spark: SparkSession, url: str, tmp_path: Path) -> None:

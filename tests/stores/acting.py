@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from batchline.core.message import Lease, LeasedMessage, NewMessage, Outcome, bucket_of
 from batchline.core.session import SessionRow, Standing
+from batchline.core.timeline_checks import LEASED_BYTES
 from batchline.errors import ForeignMessage, InvalidMessage, UnknownMessage
 from batchline.runtime.clock import elapsed_seconds
 from batchline.runtime.prune import Prune
@@ -84,19 +85,26 @@ class NotedTimeline(Timeline):
         return standings
 
     def take_over(
-        self, topic: str, consumer: str, session: int, *, duration: timedelta | None = None
+        self,
+        topic: str,
+        consumer: str,
+        session: int,
+        *,
+        duration: timedelta | None = None,
+        max_bytes: int = LEASED_BYTES,
     ) -> list[LeasedMessage]:
         """Note what a session takes over."""
         assert duration is not None
-        taking, ms = partial(super().take_over, topic, consumer, session, duration=duration), duration // span(1)
+        options: dict[str, Any] = {"duration": duration, "max_bytes": max_bytes}
+        taking, ms = partial(super().take_over, topic, consumer, session, **options), duration // span(1)
         return self._actor.call(
             taking, lambda found: [self._actor.leased("take_over", topic, one, ms, session=session) for one in found]
         )
 
-    def end_session(self, topic: str, consumer: str, session: int) -> None:
+    def end_session(self, topic: str, consumer: str, session: int, *, is_resumed: bool = False) -> None:
         """Note that a session was ended."""
         begun = elapsed_seconds()
-        super().end_session(topic, consumer, session)
+        super().end_session(topic, consumer, session, is_resumed=is_resumed)
         self._actor.note_session("end", session, begun, 0)
 
 

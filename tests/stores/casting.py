@@ -12,7 +12,7 @@ In a module that a new process can load.
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from multiprocessing import get_context
 from typing import Any, Final
@@ -150,10 +150,10 @@ def work(actor: Actor, steps: int) -> None:
                 session.end()
                 session, held = _begin(actor)
         if dice.random() < 0.6:
-            found = actor.lease(
-                LINE, 5, dice.choice((30, 400)), consumer=WORKER, session=session.number, buckets=range(BUCKETS)
-            )
-            held = held + [one.lease for one in found]
+            duration = dice.choice((30, 400))
+            with suppress(ConsumerReplaced):
+                found = actor.lease(LINE, 5, duration, consumer=WORKER, session=session.number, buckets=range(BUCKETS))
+                held = held + [one.lease for one in found]
         held = _use(actor, held)
 
 

@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
+from batchline.stores.migrations import SchemaVersion
 from batchline.stores.rows import Rows
 from batchline.stores.store import Store
 from tests.stores.racing import PATIENCE_S
@@ -26,9 +27,9 @@ class Beforehand(Store):
         """As the other does."""
         return self._store.read(work)
 
-    def version(self) -> int:
+    def schema(self) -> SchemaVersion:
         """The other's."""
-        return self._store.version()
+        return self._store.schema()
 
     def migrate_alone(self) -> list[str]:
         """As the other does."""

@@ -90,6 +90,7 @@ def _text(value: Any) -> Any:
 def check_history(seed: str, record: Record) -> Counter[str]:
     """Check all that happened, until nothing was left. Return how often each verb had each outcome."""
     _check_sessions(record)
+    _check_newest(record)
     _check_order(record.events)
     histories = _histories(record.events)
     prunes = [event for event in record.events if event.verb == "prune"]
@@ -153,6 +154,16 @@ def _check_sessions(record: Record) -> None:
         process = processes[one.session]
         if one.verb == "end" and process != one.process:
             assert record.gone.get(process, one.ended) < one.ended, f"ended by another, and alive: {one}"
+
+
+def _check_newest(record: Record) -> None:
+    """A session leases nothing once a newer one is certainly alive: it was seen lately, and has not ended."""
+    beside = Background((), record.sessions, ())
+    sessions = {one.session for one in record.sessions}
+    for event in record.events:
+        if event.verb == "lease" and event.session is not None:
+            newer = [one for one in sessions if one > event.session and beside.is_alive(one, event)]
+            assert not newer, f"leased although {newer} are alive: {event}"
 
 
 def _check_order(events: Sequence[Event]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from batchline.runtime.prune import Prune
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
 from batchline.stores.address import read_address
-from batchline.stores.migrations import read_migrations, statements_of
+from batchline.stores.migrations import read_migrations, schema_version, statements_of
 from batchline.stores.opening import find_store, open_store
 from batchline.stores.postgres.store import MIGRATING
+from tests.stores.newer_program import COMPATIBLE, INCOMPATIBLE, newer_program
 from tests.stores.observing import beside
+from tests.stores.older import undo_strays
 from tests.stores.racing import PATIENCE_S, Gate, select, write
 from tests.waiting import wait_until
 
@@ -112,6 +115,65 @@ def test_a_newer_schema_is_refused_and_not_touched(sql_database: str, migrate: b
     assert select(sql_database, "SELECT * FROM batchline_migrations") == [(NEWEST + 1, "from the future")]
 
 
+# --- newer schemas that older programs work with ----------------------------------------------------------------------
+
+
+def test_a_process_works_on_after_a_newer_program_has_run_a_compatible_migration(sql_database: str) -> None:
+    with open_store(sql_database) as older:
+        timeline = Timeline(older)
+        timeline.create_topic("jobs")
+        for _ in range(10):  # by then psycopg has prepared what it repeats
+            older.check_schema()
+        with newer_program(COMPATIBLE), open_store(sql_database) as newer:
+            assert newer.version() == 99
+        older.check_schema()
+        assert timeline.create("jobs", [NewMessage(b"job", id="a")], producer_group="p")[0].outcome == "created"
+        assert timeline.topic("jobs").name == "jobs"
+    check_works(sql_database)  # opened anew, it works too
+
+
+def test_a_process_refuses_the_schema_after_an_incompatible_migration(sql_database: str) -> None:
+    with open_store(sql_database) as older:
+        with newer_program(INCOMPATIBLE):
+            open_store(sql_database).close()
+        # What comes after it, however compatible, does not make it compatible.
+        later = replace(COMPATIBLE, number=101, name="0101_colours")
+        with newer_program(INCOMPATIBLE, later):
+            open_store(sql_database).close()
+        said = rf"has version 101, this program knows versions up to {NEWEST}: use a Batchline that knows version 100$"
+        with pytest.raises(SchemaMismatch, match=said):
+            older.check_schema()
+    with pytest.raises(SchemaMismatch, match=said):
+        open_store(sql_database)
+
+
+def test_a_store_made_by_an_older_program_learns_which_programs_its_migrations_work_with(sql_database: str) -> None:
+    open_store(sql_database).close()
+    write(sql_database, "ALTER TABLE batchline_migrations DROP COLUMN works_from")
+    with open_store(sql_database) as older:
+        assert older.schema() == (NEWEST, NEWEST)
+        with newer_program(COMPATIBLE):
+            assert older.migrate() == ["0099_colours"]
+        assert older.schema() == (99, NEWEST)
+        older.check_schema()
+    found = select(sql_database, "SELECT works_from FROM batchline_migrations ORDER BY number")
+    assert found == [(None,)] * NEWEST + [(NEWEST,)]
+
+
+@pytest.mark.parametrize("rows", [[(7, "a")], [(7, "a", None)], [(7, "a", 7)], [(6, "b", 7), (7, "a", 3)]])
+def test_a_schema_that_does_not_say_works_with_nothing_older(rows: list[tuple[Any, ...]]) -> None:
+    assert schema_version(rows) == (7, 7)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_each_new_migration_says_which_programs_work_with_it(room: str) -> None:
+    for migration in read_migrations(room):
+        first = migration.sql.partition("\n")[0]
+        says = first == f"-- Works with programs from migration {migration.works_from:04} on."
+        assert says == (migration.number > 6), f"{room}/{migration.name}: line 1 is {first!r}"
+        assert migration.works_from <= migration.number
+
+
 def test_without_migrating_an_empty_database_is_refused_with_what_to_run(sql_database: str) -> None:
     with pytest.raises(SchemaMismatch, match=rf"lacks {', '.join(NAMES)}: run batchline migrate"):
         open_store(sql_database, migrate=False)
@@ -179,6 +241,7 @@ def test_what_was_done_before_sessions_came_is_not_created_again(sql_database: s
         timeline.create("jobs", messages, producer_group="p")
         for leased in (timeline.lease("jobs", "w", limit=9), timeline.lease("jobs", "w", limit=55)[50:]):
             timeline.done(leased)
+    undo_strays(sql_database)
     # As it was: ended spots without bits.
     write(sql_database, "UPDATE batchline_spots SET bits = 0, size = 0 WHERE segment = -1")
     write(sql_database, "DROP TABLE batchline_sessions")

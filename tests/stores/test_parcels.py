@@ -9,15 +9,19 @@ from urllib.parse import urlsplit
 import pytest
 
 from batchline import NewMessage, Store, Timeline, Tracker, open_store
+from batchline.core.consignment import message_id, read_consignment
 from batchline.core.message import bucket_of
+from batchline.core.stray import stray_reason
 from batchline.runtime.publisher import Publisher
 from batchline.stores.address import read_address
+from batchline.stores.delivering import Delivery
 from batchline.stores.migrations import read_migrations
 from batchline.stores.opening import find_store
 from tests.contract.parcels.posting import Publication
 from tests.doubles import HandClock
 from tests.stores.cutting_proxy import CuttingProxy
 from tests.stores.halting import in_flight
+from tests.stores.older import undo_strays
 from tests.stores.racing import write
 
 answered = pytest.mark.parametrize("answered", [True, False], ids=["after the commit", "before the commit"])
@@ -62,7 +66,7 @@ def test_deliveries_whose_commit_is_cut_off_are_settled_and_told_once(
     first, second, third = publication.taken()
     second = replace(second, dead=replace(second.parcel, reason="no use"))
     third = replace(third, dead=replace(third.parcel.only([0]), reason="no use"))
-    third = replace(third, rest=third.parcel.only([1]), rest_at_ms=other.clock.us // 1_000, rest_id="rest")
+    third = replace(third, rest=third.parcel.only([1]), rest_after_ms=0, rest_id="rest")
     courier = publication.courier(far)
     proxy.cut_at(b"COMMIT", answered=answered)
     assert [one.outcome for one in courier.settle([first, second, third])] == ["done"] * 3
@@ -99,6 +103,7 @@ def test_a_store_from_before_there_were_lanes_is_brought_up_to_date_with_what_is
         timeline.create("jobs", [NewMessage(b"old", id="order-7")], producer_group="p")
         fanout = tracker.open("old").id
         (group,) = tracker.add(fanout, 3)
+    undo_strays(sql_database)
     for table in ("lanes", "tokens", "reports", "sessions"):  # all that came with it, and since
         write(sql_database, f"DROP TABLE batchline_{table}")
     for table, column in (("spots", "session"), ("attempts", "version"), ("topics", "keep_us")):
@@ -115,3 +120,48 @@ def test_a_store_from_before_there_were_lanes_is_brought_up_to_date_with_what_is
         publication = Publication(store, clock)
         assert publication.post(0, 1, 3)
         assert publication.settle(*publication.taken()) == ["done"] * 3
+
+
+def test_lanes_from_before_parcels_were_signed_go_on_and_take_no_strays(
+    sql_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = HandClock()
+    with open_store(sql_database) as store, monkeypatch.context() as older:
+        older.setattr("batchline.stores.lane_rows.new_secret", str)  # nothing is signed with an empty secret
+        before = Publication(store, clock, topic="parcels", tolerate=None)
+        before.post(0, 1, 3)
+        before.post(1, 1, 2)
+        (first, *_) = before.taken("old")
+        rest = replace(first.parcel.only([1]), id="import-0-1~1")
+        before.settle(replace(first, rest=rest, rest_id=f"{first.lease.id}~1"))
+        before.timeline.release(before.timeline.my_leases("old"))
+    undo_strays(sql_database)
+    with open_store(sql_database) as store:
+        now = Publication(store, clock, topic="parcels", tolerate=None)
+        now.publisher = Publisher(store, "parcels", before.fanout, clock=clock)
+        now.post(0, 4, 5)
+        forged = [*now.parcels(0, 1, 7, payload=b"[]"), *now.parcels(1, 1, 3, payload=b"[]")]
+        strays = [NewMessage(one.as_body()) for one in forged]
+        # With ids of parcels that are not published, or were published since.
+        strays += [NewMessage(one.as_body(), id=message_id("import", one.lane, one.number)) for one in forged[5:7]]
+        now.timeline.create("parcels", strays, producer_group="vandals")
+        proofs, true = now.deliveries.proofs(["import"]), list[Delivery]()
+        for message in now.lease():
+            parcel = read_consignment(message.body)
+            reason = stray_reason(message, parcel, proofs[parcel.publication, parcel.lane])
+            assert bool(reason) == (message.producer_group == "vandals")
+            true += [] if reason else [Delivery(message, parcel)]
+        assert now.settle(*true) == ["done"] * 7
+        assert now.lanes() == {0: (5, 5), 1: (2, 2)}
+
+
+def test_topics_with_lanes_become_internal_and_no_others(sql_database: str) -> None:
+    with open_store(sql_database) as store:
+        Publication(store, HandClock(), topic="parcels").post(0, 1, 1)
+        timeline = Timeline(store)
+        for name in ("orders", "orders-dead", "none"):
+            timeline.create_topic(name)
+    undo_strays(sql_database)
+    with open_store(sql_database) as store:
+        internal = {one.name: one.internal for one in Timeline(store).topics()}
+    assert internal == {"parcels": True, "parcels-dead": True, "orders": False, "orders-dead": False, "none": False}

@@ -174,7 +174,7 @@ def test_a_server_that_never_was_there_is_not_waited_for(scheme: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nothing listens
         url = f"{scheme}://app:hidden@127.0.0.1:{taken.getsockname()[1]}/batchline"
-        with pytest.raises(StoreUnavailable, match=r"tried for 0\.0 s") as refused:
+        with pytest.raises(StoreUnavailable, match=r"tried for 0\.\d s") as refused:
             open_store(url)
         assert refused.value.__cause__ is not None
         assert "hidden" not in str(refused.value)

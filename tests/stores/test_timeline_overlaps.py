@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from batchline.core.message import Lease, LeasedMessage, NewMessage, Outcome, made_place
-from batchline.errors import StoreUnavailable
+from batchline.errors import ConsumerReplaced, StoreUnavailable
 from batchline.runtime.consumer_session import ConsumerSession
 from batchline.runtime.prune import Prune
 from batchline.runtime.rescue import Rescue
@@ -242,6 +242,51 @@ def test_the_lease_of_a_session_that_begins_meanwhile_is_not_taken(place: Place,
     place.check()
 
 
+def session_with_two_connections(place: Place) -> tuple[ConsumerSession, ConsumerSession]:
+    """A session that has begun, and the connection with which its client goes on."""
+    before = ConsumerSession(place.timeline, TOPIC, "one", lease=MINUTE, process="")
+    before.begin()
+    return before, ConsumerSession(place.timeline, TOPIC, "one", lease=MINUTE, number=before.number, process="")
+
+
+def test_a_client_that_connects_again_waits_for_a_lease_of_its_session_in_flight_and_has_it(place: Place) -> None:
+    (id,) = place.create(None)
+    before, after = session_with_two_connections(place)
+
+    def lease(store: Store) -> list[LeasedMessage]:
+        return place.on(store).lease(TOPIC, "one", duration=MINUTE, session=before.number)
+
+    with ThreadPoolExecutor(1) as threads:
+        with in_flight(place.store, lease) as leasing:
+            connecting = threads.submit(after.begin)
+            place.watch.wait_for_waiting(1)
+        (held,) = connecting.result(PATIENCE_S)
+    (void,) = leasing.result()
+    assert (held.id, held.attempts) == (id, 1)
+    assert place.timeline.my_leases("one", topic=TOPIC) == []
+    assert words(place.timeline.done([void.lease])) == ["lost"]
+    assert words(place.timeline.done([held.lease])) == ["done"]
+    place.check()
+
+
+@pytest.mark.parametrize("verb", ["lease", "take_over"])
+def test_a_session_takes_nothing_while_its_client_connects_again(place: Place, verb: str) -> None:
+    place.create(None)
+    before, after = session_with_two_connections(place)
+
+    def take() -> list[LeasedMessage]:
+        if verb == "lease":
+            return place.timeline.lease(TOPIC, "one", session=before.number)
+        return place.timeline.take_over(TOPIC, "one", before.number)
+
+    with ThreadPoolExecutor(1) as threads:
+        with in_flight(place.store, lambda store: place.on(store).resume_session(TOPIC, after.row(before.number))):
+            taking = threads.submit(take)
+            place.watch.wait_for_waiting(1)
+        with pytest.raises(ConsumerReplaced):
+            taking.result(PATIENCE_S)
+
+
 # --- owners beside consumers ------------------------------------------------------------------------------------------
 
 
@@ -446,8 +491,11 @@ def test_prune_removes_the_id_of_a_message_that_others_met(place: Place) -> None
 
 
 @pytest.mark.parametrize("changed", ["version", "bits"])
-def test_a_spot_that_is_not_what_was_read_is_not_written(sql_database: str, changed: str) -> None:
+def test_a_spot_that_is_not_what_was_read_is_not_written(
+    sql_database: str, changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     option = "" if sql_database.startswith("sqlite") else "?patience=0s"
+    monkeypatch.setattr("batchline.stores.sqlite.store.PATIENCE_S", 0.0)
     with open_store(f"{sql_database}{option}") as store:
         timeline = Timeline(store)
         timeline.create_topic(TOPIC)

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ CHANGES: Final = [
     SpotChange(SPOT._replace(bundle=bundle), SPOT._replace(bundle=bundle, version=2)) for bundle in BUNDLES
 ]
 
-WHOLE: Final = [WholeSpot(bundle, 1, 1, 1, "consumer-1") for bundle in BUNDLES]
+WHOLE: Final = [WholeSpot(bundle, 1, 1, 1, "consumer-1", "parcels") for bundle in BUNDLES]
 
 Asking = Callable[[SqlTimelineRows], object]
 #: What is asked all the time.
@@ -49,6 +49,7 @@ ASKED: Final[dict[str, Asking]] = {
     "delete_spots": lambda rows: rows.delete_spots(KEYS),
     "bundles_by_number": lambda rows: rows.bundles_by_number(BUNDLES),
     "hold_bundles": lambda rows: rows.hold_bundles(BUNDLES),
+    "content_sizes": lambda rows: rows.content_sizes(BUNDLES),
     "owners_of": lambda rows: rows.owners_of(BUNDLES),
     "message_ids": lambda rows: rows.message_ids(1, [f"id-{bundle}" for bundle in BUNDLES]),
     "hold_ended": lambda rows: rows.hold_ended(1, DONE, NOW_MS, 500),
@@ -124,8 +125,11 @@ class Sending:
     def cursor(self) -> Explaining:
         return self._cursor
 
-    def pipeline(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    def receive(self) -> None:
+        """The plans are there already."""
+
+    def mark(self) -> None:
+        """No other statement is under way."""
 
 
 def explained(store: Store, connection: Any, explain: str, asking: Asking) -> list[tuple[Any, ...]]:

@@ -300,7 +300,7 @@ def test_a_restart_in_the_midst_of_calls_loses_and_doubles_nothing(server: OwnSe
             work.finish("consumer-0")
         assert work.finished.keys() == work.created
         assert set(work.finished.values()) == {1}
-        check(store, url, work.timeline._now_us)
+        check(store, url, work.timeline.clock)
         assert work.timeline.count(TOPIC).total == 0
 
 

@@ -1,5 +1,6 @@
 """`batchline lease`, `extend`, `release`, `done`, `leases`: what a consumer of messages does."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Annotated
 
@@ -66,9 +67,12 @@ def lease(
         if id is not None and version is not None:
             _lease_one(timeline, topic, id, version, consumer, for_, json)
             return
-        found = timeline.lease(topic, consumer, limit=limit, duration=for_)
-        _say_leased(found, json)
-        if not found and not json:
+        left = limit
+        # As many calls as it takes: the bytes of each are limited.
+        while left and (found := timeline.lease(topic, consumer, limit=left, duration=for_)):
+            _say_leased(found, json)
+            left -= len(found)
+        if left == limit and not json:
             _say_next(timeline, topic, consumer)
 
 
@@ -119,6 +123,7 @@ def leases(
 ) -> None:
     """List what a consumer has leased and not finished, to go on after a restart.
 
+    The leases of a session that is alive are not listed: only it can go on.
     Lines are as `lease` prints them.
 
     [bold]Examples[/]
@@ -127,12 +132,22 @@ def leases(
       batchline leases parcels --consumer worker-1 | batchline release -
     """
     with timeline_on(store, topic) as timeline:
-        found = timeline.my_leases(consumer, topic=topic)
-    _say_leased(found[:limit], json, due=False)
-    if len(found) > limit:
-        screen.err.print(f"[dim]{len(found) - limit:,} more with a higher --limit[/]", highlight=False)
-    elif not found and not json:
-        screen.err.print(f"[dim]{screen.plain(consumer)} holds no lease[/]", highlight=False)
+        shown, more = 0, 0
+        for page in _pages(timeline, consumer, topic):
+            _say_leased(page[: limit - shown], json, due=False)
+            shown, more = min(shown + len(page), limit), more + max(shown + len(page) - limit, 0)
+    if more:
+        screen.err.print(f"[dim]{more:,} more with a higher --limit[/]", highlight=False)
+    elif not shown and not json:
+        screen.err.print(f"[dim]{screen.plain(consumer)} holds no lease outside of live sessions[/]", highlight=False)
+
+
+def _pages(timeline: Timeline, consumer: str, topic: str | None) -> Iterator[list[LeasedMessage]]:
+    page = timeline.leases_page(consumer, topic=topic)
+    yield [*page.messages]
+    while page.next is not None:
+        page = timeline.leases_page(consumer, topic=topic, after=page.next)
+        yield [*page.messages]
 
 
 # --- with a lease -----------------------------------------------------------------------------------------------------

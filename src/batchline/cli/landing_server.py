@@ -40,7 +40,7 @@ def serve_measurements(
     with listening(listen, insecure=insecure) as listener, open_store("memory://") as store:
         tell(f"listening on {address_of(listener)}/v1/measurements")
         with closing(_service(store, group)) as service:
-            asyncio.run(serve_app(service.app, listener, lambda: look(_counted(group)), stop))
+            asyncio.run(serve_app(service.app, listener, lambda: look(_counted(group)), stop, gate=service.gate))
     look(_counted(group))
     return {"landed": group.landed, "malformed": group.malformed, "files": group.files}
 

@@ -24,7 +24,7 @@ from batchline.cli.timeline_options import (
     timeline_on,
 )
 from batchline.core.message import HIGHEST_PRIORITY, Message
-from batchline.errors import UnknownMessage
+from batchline.errors import InvalidInput, UnknownMessage
 from batchline.runtime.timeline import Timeline
 
 __all__ = ["cancel", "message", "messages", "move", "put"]
@@ -79,6 +79,7 @@ def put(
     if body is not None and body_file is not None:
         raise typer.BadParameter("give one of them, not both", param_hint="--body, --body-file")
     with timeline_on(store, topic) as timeline:
+        _check_not_internal(timeline, topic)
         reading = Reading(topic, due_of(at, in_), priority)
         if file is None:
             content = text_bytes(body or "") if body_file is None else body_file.read()
@@ -96,6 +97,14 @@ def put(
             report.more = ids_text(ids)
             if file is None and ids:
                 report.more = [f"  {screen.plain(ids[0])}{_due_text(timeline, topic, ids[0], producer_group)}"]
+
+
+def _check_not_internal(timeline: Timeline, topic: str) -> None:
+    if timeline.topic(topic).internal:
+        raise InvalidInput(
+            f"topic {topic!r} is internal: parcels of a pipeline are on it, and workers bury anything else as a stray; "
+            "expected a topic of your own, make one with batchline topic create"
+        )
 
 
 def _due_text(timeline: Timeline, topic: str, id: str, producer_group: str) -> str:

@@ -1,16 +1,18 @@
 """`batchline serve`: the tracker and the timeline for everybody who does not import the library, and the pages."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from batchline.cli.options import DEFAULT_STORE, DEFAULT_WAIT, Store, Wait
 from batchline.cli.stores import lasting_address, open_patiently
+from batchline.core.connection_limits import ConnectionLimits
 from batchline.errors import InvalidInput
 
 __all__ = ["serve"]
 
+DEFAULTS: Final = ConnectionLimits()
 
 Listen = Annotated[str, typer.Option("--listen", help="Where to listen.", metavar="HOST:PORT")]
 Insecure = Annotated[
@@ -37,6 +39,29 @@ Series = Annotated[
     str,
     typer.Option("--series", help="What files in --landing are called; each process has its own.", metavar="NAME"),
 ]
+Connections = Annotated[
+    int,
+    typer.Option("--connections", help="Connections at once, those in their TLS handshake included.", metavar="N"),
+]
+PerAddress = Annotated[
+    int | None,
+    typer.Option(
+        "--connections-per-address",
+        help="Of these, from one address (IPv6: from one /64), by default half. Clients of a proxy share its address.",
+        metavar="N",
+        show_default=False,
+    ),
+]
+TrustedProxy = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trusted-proxy",
+        help="A proxy, or a network of some, whose X-Forwarded-For names the client to whom wrong tokens are counted; "
+        "repeatable.",
+        metavar="ADDRESS",
+        show_default=False,
+    ),
+]
 Log = Annotated[bool, typer.Option("--log", help="A line of JSON on standard error for each request.")]
 Tables = Annotated[
     Path | None,
@@ -60,6 +85,9 @@ def serve(
     log: Log = False,
     tables: Tables = None,
     demo: Demo = False,
+    connections: Connections = DEFAULTS.connections,
+    connections_per_address: PerAddress = None,
+    trusted_proxy: TrustedProxy = None,
     wait: Wait = DEFAULT_WAIT,
 ) -> None:
     """Serve the tracker and the timeline over HTTP, with pages that show what is going on, until Ctrl-C.
@@ -78,10 +106,11 @@ def serve(
     from batchline.cli.serving import estimated_at, landing_in, request_log, serve_demo, serve_store, tls_of
 
     tls = tls_of(tls_cert, tls_key)
+    limits = ConnectionLimits(connections, connections_per_address, proxies=tuple(trusted_proxy or ()))
     if demo:
         if tables is not None or store != DEFAULT_STORE:
             raise InvalidInput("--demo has a store and tables of its own: say it without --store and --tables")
-        serve_demo(listen, tls, insecure=insecure)
+        serve_demo(listen, tls, insecure=insecure, limits=limits)
         return
     lasting_address(store)
     with (
@@ -91,4 +120,4 @@ def serve(
     ):
         observers = request_log() if log else []
         parts: dict[str, Any] = {"estimates": estimated, "landing": group, "observers": observers, "tables": tables}
-        serve_store(opened, listen, insecure=insecure, tls=tls, **parts)
+        serve_store(opened, listen, insecure=insecure, tls=tls, limits=limits, **parts)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from batchline.cli import screen
+from batchline.core.connection_limits import ConnectionLimits
 from batchline.errors import InvalidInput
 from batchline.runtime.clock import now_us
 from batchline.runtime.estimated_tracker import EstimatedTracker
@@ -40,15 +41,17 @@ def serve_store(
         screen.err.print(screen.plain(f"serving {what or store.url} on {where}"), soft_wrap=True)
         reports = reporting(store, "serve", service.name, service.tally.numbers, service.supervisor)
         with contextlib.closing(service), reports:
-            run_fast(serve(service, listener, tls=tls))
+            # At its end a store that does not answer is not asked for as long as its patience.
+            run_fast(serve(service, listener, tls=tls, dismiss=store.hurry))
 
 
-def serve_demo(listen: str, tls: Tls | None, *, insecure: bool) -> None:
+def serve_demo(listen: str, tls: Tls | None, *, insecure: bool, limits: ConnectionLimits | None = None) -> None:
     """Serve a simulated fleet."""
     from batchline.cli.live_demo import live_demo
 
     with live_demo() as demo:
-        serve_store(demo.store, listen, insecure=insecure, tls=tls, tables=demo.tables, what="a simulated fleet")
+        shown: dict[str, Any] = {"tables": demo.tables, "what": "a simulated fleet", "limits": limits}
+        serve_store(demo.store, listen, insecure=insecure, tls=tls, **shown)
 
 
 @contextlib.contextmanager

@@ -38,7 +38,12 @@ def create(
     ] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", help="On topics like this; any number.", metavar="PATTERN", show_default="*"),
+        typer.Option(
+            "--topic",
+            help="On topics like this; any number. Required with --producer-group or --consumer.",
+            metavar="PATTERN",
+            show_default=False,
+        ),
     ] = None,
     admin: Annotated[bool, typer.Option("--admin", help="May do everything, on every topic.")] = False,
     expires: Annotated[
@@ -50,8 +55,9 @@ def create(
 ) -> None:
     """Create a token, and print it. It is shown this once, and kept nowhere.
 
-    Without --producer-group, --consumer and --admin it may only read. Patterns have *, ? and [abc]; put them in quotes.
-    The store is made if it is not there.
+    Without --producer-group, --consumer and --admin it may only read, on every topic unless --topic says otherwise.
+    Patterns have *, ? and [abc]; put them in quotes. No pattern matches an internal topic, such as a pipeline's
+    parcels: name it in full to change what is on it. The store is made if it is not there.
 
     [bold]Examples[/]
 
@@ -65,7 +71,7 @@ def create(
             name,
             producer_group=producer_group,
             consumers=consumer or [],
-            topics=topic or ["*"],
+            topics=topic or None,
             admin=admin,
             expires=expires,
         )
@@ -99,6 +105,10 @@ def list_(store: Store = DEFAULT_STORE, json: Json = False) -> None:
     elif found:
         screen.out.print(token_table(found, now), highlight=False)
     screen.say_rest(bool(found), "there is no token", None, json)
+    wide = [one.id for one in found if one.is_valid(now) and one.is_wide]
+    if wide and not json:
+        said = f"every topic but internal ones is open to {', '.join(wide)}: replace them by tokens that name theirs"
+        screen.err.print(f"[dim]{screen.plain(said)}[/]", highlight=False, soft_wrap=True)
 
 
 @app.command()

@@ -48,6 +48,7 @@ def topic_data(topic: Topic) -> dict[str, Any]:
         "rate_limit": topic.rate_limit,
         "keep": span_text(topic.keep),
         "deleted": topic.deleted,
+        "internal": topic.internal,
     }
 
 
@@ -88,6 +89,8 @@ def topic_table(topics: Iterable[Topic], width: int) -> Table:
         name = Text(one.name)
         if one.deleted:
             name.append(" being deleted", "red")
+        if one.internal:
+            name.append(" internal", "dim")
         more = (span_text(one.max_ahead), f"{one.buckets:,}", _any(one.rate_limit)) if wide else ()
         table.add_row(name, span_text(one.lease), *more, _any(one.max_attempts), Text(one.dead_letter or ""))
     return table

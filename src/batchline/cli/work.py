@@ -135,12 +135,20 @@ async def _work(pipeline: Pipeline, store: Store, name: str | None, until_empty:
 async def _until(worker: Worker, pipeline: Pipeline, store: Store, until_empty: bool, say: Any) -> None:
     working = asyncio.ensure_future(worker.run(signals=True))
     never = asyncio.Event()
+    looking: asyncio.Future[bool] | None = None
     while not working.done():
         await wait_for(never, BETWEEN_LOOKS_S)
+        if worker.consumer.is_stopping:
+            store.hurry()  # or a store that does not answer would hold up the end for as long as its patience
         say(_line(worker))
-        if until_empty and await asyncio.to_thread(_is_empty, store, pipeline.publish.topic):
-            worker.stop()
-            break
+        # Not awaited here: a store that does not answer would keep a signal from being noticed.
+        if looking is None and until_empty:
+            looking = asyncio.ensure_future(asyncio.to_thread(_is_empty, store, pipeline.publish.topic))
+        if looking is not None and looking.done():
+            if looking.result():
+                worker.stop()
+                break
+            looking = None
     await working
 
 

@@ -87,6 +87,7 @@ def topic_of(form: TopicForm) -> Topic:
         form.rate_limit,
         span_of(form.keep),
         form.deleted,
+        form.internal,
     )
 
 

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
 from itertools import count
@@ -21,6 +21,8 @@ __all__ = ["RETRY", "TRIES", "Calls", "Nothing", "Trial", "encode"]
 F = TypeVar("F", bound=Form)
 RETRY: Final = RetryRules(timedelta(milliseconds=100), 2.0, timedelta(seconds=5), jitter=0.5)
 TRIES: Final = 8
+#: The least time that a request is given.
+SHORTEST_S: Final = 0.001
 #: The longest pause that the service may ask for.
 LONGEST_PAUSE_S: Final = 60.0
 #: Answers of one that cannot answer now, or of what stands before it.
@@ -44,14 +46,18 @@ class Calls:
 
     _retry: RetryRules | None
     _tries: int
+    _timeout_s: float
+    _patience_s: float
     _now_us: Callable[[], int]
+    _elapsed_s: Callable[[], float]
     _shares: dict[tuple[str, str], tuple[range, int]]
 
     def _ask(self, asked: Request, form: type[F], trial: Trial | None = None) -> Steps[F]:
-        """Ask until there is an answer, or no more tries; what the service refuses is raised."""
-        trial = trial or Trial()
+        """Ask until there is an answer, no more tries, or no more time; what the service refuses is raised."""
+        trial, until_s = trial or Trial(), self._elapsed_s() + self._patience_s + asked.wait_s
         for attempt in count(1):
-            answer = yield asked
+            left_s = until_s - self._elapsed_s()
+            answer = yield replace(asked, timeout_s=max(min(self._timeout_s + asked.wait_s, left_s), SHORTEST_S))
             if isinstance(answer, Reply) and answer.status < 300:
                 return _read(answer, form)
             trial.lost |= isinstance(answer, Lost) or _status(answer) in (502, 504)
@@ -60,7 +66,10 @@ class Calls:
             if not again or self._retry is None or attempt >= self._tries:
                 raise error
             own_s = self._retry.pause_ms(attempt, secrets.randbelow(1_000) / 1_000) / 1_000
-            yield Pause(max(own_s, _asked_for_s(answer)))
+            pause_s = max(own_s, _asked_for_s(answer))
+            if self._elapsed_s() + pause_s >= until_s:
+                raise error
+            yield Pause(pause_s)
         raise AssertionError
 
     def _send(self, method: str, path: str, form: Form, answer: type[F], trial: Trial | None = None) -> Steps[F]:

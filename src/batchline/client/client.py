@@ -22,13 +22,15 @@ from batchline.client.topics import TopicVerbs
 from batchline.core.moment import check_span
 from batchline.core.retry import RetryRules
 from batchline.errors import ImproperOrder, InvalidInput, InvalidRules, shown
-from batchline.runtime.clock import now_us
+from batchline.runtime.clock import elapsed_seconds, now_us
 from batchline.wire.form import GROUP_HEADER
 
 __all__ = ["AsyncClient", "Client"]
 
 T = TypeVar("T")
 TIMEOUT: Final = timedelta(seconds=30)
+#: Shorter than a topic keeps the ids of done messages by default: a repeated `create` is recognised.
+PATIENCE: Final = timedelta(seconds=45)
 JSON: Final = {"Content-Type": "application/json"}
 #: Shorter than the service keeps a connection open: none is used that it is about to close.
 LIMITS: Final = httpx2.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=4.0)
@@ -45,16 +47,21 @@ class _Verbs(TopicVerbs, MessageVerbs, LeaseVerbs, FanoutVerbs, ABC):
         timeout: timedelta = TIMEOUT,
         retry: RetryRules | None = RETRY,
         tries: int = TRIES,
+        patience: timedelta = PATIENCE,
         tls: ssl.SSLContext | None = None,
         clock: Callable[[], int] = now_us,
+        elapsed: Callable[[], float] = elapsed_seconds,
     ) -> None:
-        """A client of the service at a URL. What fails is tried again after pauses as `retry` has them; None: never.
+        """A client of the service at a URL. A request that fails is repeated after the pauses of `retry`; None: never.
 
-        `timeout` is how long an answer may take. `tls` is for certificates that this machine does not know by itself.
+        `timeout` limits the wait for one answer, `tries` and `patience` limit all tries of a request together. `tls`
+        is for certificates that this machine does not know by itself.
         """
         self._url = _check_url(url)
         check_span("timeout", timeout, 1_000)
-        self._timeout_s = timeout.total_seconds()
+        check_span("patience", patience, 1_000)
+        self._timeout_s, self._patience_s = timeout.total_seconds(), patience.total_seconds()
+        self._elapsed_s = elapsed
         self._retry, self._tries, self._now_us = _check_retry(retry), _check_tries(tries), clock
         self._shares = {}
         self._token, self._tls = token, tls
@@ -77,7 +84,7 @@ class _Verbs(TopicVerbs, MessageVerbs, LeaseVerbs, FanoutVerbs, ABC):
         headers = {} if request.body is None else JSON
         if request.group is not None:
             headers = headers | {GROUP_HEADER: quote(request.group, safe="")}
-        return {"content": request.body, "headers": headers, "timeout": self._timeout_s + request.wait_s}
+        return {"content": request.body, "headers": headers, "timeout": request.timeout_s}
 
 
 class Client(_Verbs):

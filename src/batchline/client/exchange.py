@@ -4,7 +4,7 @@ The steps do no I/O. So one source serves both clients: the one that waits, and 
 """
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 from urllib.parse import quote, urlencode
 
@@ -26,6 +26,8 @@ class Request:
     group: str | None = None
     #: How long the service may wait before it answers, apart from what it takes.
     wait_s: float = 0.0
+    #: How long the client waits for the answer. A repeated request has less time, and is the same request.
+    timeout_s: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

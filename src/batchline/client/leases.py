@@ -14,16 +14,19 @@ from batchline.core.message import (
     AnyLease,
     Lease,
     LeasedMessage,
+    LeasesPage,
     Outcome,
     Upcoming,
     as_lease,
     check_id,
     check_leases,
     lease_text,
+    read_leases_cursor,
 )
 from batchline.core.moment import check_span, span_text, span_us
 from batchline.core.name import check_name, reason_text
 from batchline.core.timeline_checks import (
+    LEASED_BYTES,
     LONGEST_PAGE,
     MOST_LEASED,
     MOST_VERSIONS,
@@ -53,16 +56,22 @@ class LeaseVerbs(Calls):
         duration: timedelta | None = None,
         buckets: range | None = None,
         wait: timedelta | None = None,
+        max_bytes: int = LEASED_BYTES,
     ) -> Steps[list[LeasedMessage]]:
         """Lease messages that are due, the oldest first, for a time; unless it is extended, the lease ends by itself.
 
-        A consumer that has subscribed gets messages in its own buckets; `buckets` says which others to look in. If
-        there are none the service waits for some, up to `wait`, which is at most 30 seconds.
+        They are at most `limit`, with at most `max_bytes` of bodies (8 MiB at most, which is the default), but at least
+        one if any is due: fewer than `limit` does not mean that no more are due. A consumer that has subscribed gets
+        messages in its own buckets; `buckets` says which others to look in. If there are none the service waits for
+        some, up to `wait`, which is at most 30 seconds.
         """
         path = topic_path(topic, "messages", "lease")
         check_name("the consumer", consumer)
         check_number("limit", limit, MOST_LEASED)
+        check_number("max_bytes", max_bytes, LEASED_BYTES)
         form = LeaseForm(consumer, limit, _duration(duration), wait=_wait(wait))
+        if max_bytes != LEASED_BYTES:  # an older service does not know the field
+            form.max_bytes = max_bytes
         asked = check_buckets(buckets, MOST_BUCKETS) if buckets is not None else self._share(topic, consumer)
         if asked is not None:
             form.buckets = (asked.start, asked.stop)
@@ -111,7 +120,7 @@ class LeaseVerbs(Calls):
         lost = {place: leases[place] for place, one in enumerate(outcomes) if one.outcome == "lost"}
         held: dict[tuple[object, ...], Lease] = {}
         for topic, consumer in dict.fromkeys((lease.topic, lease.consumer) for lease in lost.values()):
-            for message in leased_of((yield from self._ask(_held(consumer, topic), LeasedMessages))):
+            for message in (yield from self._held_all(consumer, topic)):
                 held[_key(message.lease)] = message.lease
         for place, lease in lost.items():
             found = held.get(_key(lease._replace(version=lease.version + 1)))
@@ -161,8 +170,36 @@ class LeaseVerbs(Calls):
 
     @Verb
     def my_leases(self, consumer: str, *, topic: str | None = None) -> Steps[list[LeasedMessage]]:
-        """The messages that a consumer has leased and not finished, so that it goes on with them after a restart."""
-        return leased_of((yield from self._ask(_held(consumer, topic), LeasedMessages)))
+        """List what a consumer has leased and not finished, without the leases of its live sessions."""
+        return (yield from self._held_all(consumer, topic))
+
+    @Verb
+    def leases_page(
+        self,
+        consumer: str,
+        *,
+        topic: str | None = None,
+        after: str | None = None,
+        max_bytes: int = LEASED_BYTES,
+    ) -> Steps[LeasesPage]:
+        """List what a consumer has leased and not finished, without the leases of its live sessions, in pages.
+
+        A page has at most `max_bytes` of bodies, or a single message; `after` is the `next` of the page before.
+        """
+        check_number("max_bytes", max_bytes, LEASED_BYTES)
+        read_leases_cursor(after)
+        size = None if max_bytes == LEASED_BYTES else max_bytes
+        page = yield from self._ask(_held(consumer, topic, after, size), LeasedMessages)
+        return LeasesPage(tuple(leased_of(page)), page.next)
+
+    def _held_all(self, consumer: str, topic: str | None) -> Steps[list[LeasedMessage]]:
+        """Ask for one page after the other."""
+        page = yield from self._ask(_held(consumer, topic), LeasedMessages)
+        found = leased_of(page)
+        while page.next is not None:
+            page = yield from self._ask(_held(consumer, topic, page.next), LeasedMessages)
+            found += leased_of(page)
+        return found
 
     @Verb
     def upcoming(
@@ -190,11 +227,11 @@ def _said(**fields: object) -> bytes:
     return encode({name: value for name, value in fields.items() if value is not None})
 
 
-def _held(consumer: str, topic: str | None) -> Request:
+def _held(consumer: str, topic: str | None, after: str | None = None, max_bytes: int | None = None) -> Request:
     check_name("the consumer", consumer)
     if topic is not None:
         check_name("the name of a topic", topic)
-    return request("GET", "/v1/leases", consumer=consumer, topic=topic)
+    return request("GET", "/v1/leases", consumer=consumer, topic=topic, after=after, max_bytes=max_bytes)
 
 
 def _by_topic(leases: Iterable[Lease]) -> dict[str, list[int]]:

@@ -22,12 +22,14 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class BrokerHealth:
-    """What a broker knows about its clock, as of its last heartbeat."""
+    """What a broker knows about its clock, as of the last comparison."""
 
     name: str
-    #: How far its clock is off that of the others.
+    #: How far its clock is off the database's, or off that of a majority of hosts.
     drift: timedelta
     #: Whether that is too much: it answers reads, and changes nothing.
     degraded: bool
     #: How many brokers were seen lately, this one included.
     brokers: int
+    #: On how many hosts: each has one vote.
+    hosts: int = 1

@@ -1,9 +1,10 @@
 """A parcel on its way: as it stands on the timeline, and as a sink is given it.
 
-    {"parcel": …, "publication": …, "lane": 3, "number": 17, "item": …, …}      who it is, on one line
+    {"parcel": …, "publication": …, "lane": 3, "number": 17, "item": …, …}      who it is, on one line, signed
     [{…}, {…}, …]                                                               its measurements, JSON; or gzipped
 
-Only the line is read on the way: the measurements go through as the bytes they are.
+Only the line is read on the way: the measurements go through as the bytes they are. Gzipped ones stay so until they are
+sent: a body of 1 MiB may expand to 1 GiB, and a parcel that expands to more than 64 MiB is refused.
 """
 
 import gzip
@@ -15,13 +16,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from batchline.core.name import check_name
+from batchline.core.signature import digest_of, signed_line
 from batchline.errors import InvalidMessage, InvalidName, shown
 
-__all__ = ["Consignment", "Content", "check_head", "message_id", "read_consignment"]
+__all__ = ["LARGEST_PAYLOAD", "Consignment", "Content", "check_head", "check_size", "message_id", "read_consignment"]
 
 #: Measurements of so many bytes are gzipped: fewer would hardly be fewer.
 GZIP_FROM: Final = 2_048
 GZIP: Final = "gzip"
+#: Bytes of a parcel's measurements as JSON, expanded: up to 64 times what a message holds.
+LARGEST_PAYLOAD: Final = 64 << 20
+#: Size of the field at the end of a gzip stream that holds the expanded length.
+LENGTH_BYTES: Final = 4
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
 #: From where to where the numbers of a parcel may be: what every store can keep.
 NUMBERS: Final = {"lane": (0, 2**31 - 1), "number": (1, 2**63 - 1), "count": (0, 2**63 - 1)}
@@ -32,9 +38,30 @@ class Content(NamedTuple):
 
     payload: bytes
     encoding: str = ""
+    #: Of the payload, for the signature; empty if it was not computed before.
+    digest: bytes = b""
+
+    @property
+    def size(self) -> int:
+        """How many bytes of JSON they are, as the content says itself: no more is ever expanded."""
+        if self.encoding != GZIP:
+            return len(self.payload)
+        return int.from_bytes(self.payload[-LENGTH_BYTES:], "little")
 
 
-@dataclass(frozen=True, slots=True)
+class _Payload:
+    """The measurements of a parcel as JSON: expanded each time they are read, if it holds them gzipped."""
+
+    def __get__(self, parcel: "Consignment | None", _: object = None) -> bytes:
+        if parcel is None:
+            raise AttributeError  # a field without a default
+        return _expanded(parcel)
+
+    def __set__(self, parcel: "Consignment", payload: bytes | Content) -> None:
+        parcel.__dict__["payload"] = payload
+
+
+@dataclass(frozen=True)
 class Consignment:
     """A parcel, where it belongs, and its measurements as JSON."""
 
@@ -51,10 +78,27 @@ class Consignment:
     #: Its earliest and its latest event time, ISO 8601.
     first_time: str
     last_time: str
-    #: The measurements: a JSON array of objects.
-    payload: bytes
+    #: The measurements: a JSON array of objects. It may be given as `Content`, and is then expanded when it is read.
+    payload: _Payload = _Payload()
     #: Why it is a dead letter, if it is one.
     reason: str = ""
+
+    @property
+    def size(self) -> int:
+        """How many bytes its measurements have as JSON."""
+        return self._held().size
+
+    def opened(self) -> "Consignment":
+        """Expand its measurements, once; raises InvalidMessage if they are damaged, or too large."""
+        return self if isinstance(self.__dict__["payload"], bytes) else replace(self)
+
+    def altered(self, **changes: Any) -> "Consignment":
+        """Return it with other fields; gzipped measurements stay as they are."""
+        return replace(self, **({"payload": self.__dict__["payload"]} | changes))
+
+    def _held(self) -> Content:
+        held: bytes | Content = self.__dict__["payload"]
+        return held if isinstance(held, Content) else Content(held)
 
     @property
     def measurements(self) -> list[dict[str, Any]]:
@@ -78,15 +122,25 @@ class Consignment:
 
     def content(self) -> Content:
         """The measurements as a message holds them."""
+        held = self._held()
+        if held.encoding:
+            return held
         if len(self.payload) < GZIP_FROM:
-            return Content(self.payload)
+            return Content(self.payload, digest=digest_of(self.payload))
         # Without a time in it: the same parcel is the same bytes.
-        return Content(gzip.compress(self.payload, 1, mtime=0), GZIP)
+        packed = gzip.compress(self.payload, 1, mtime=0)
+        return Content(packed, GZIP, digest_of(packed))
 
-    def as_body(self, content: Content | None = None) -> bytes:
-        """As the body of a message; who has made its content before gives it."""
-        payload, encoding = content or self.content()
-        return _line(self.head() | ({"encoding": encoding} if encoding else {})) + b"\n" + payload
+    def as_body(self, content: Content | None = None, secret: str | None = None) -> bytes:
+        """Return it as the body of a message, signed with the secret of its lane, if that is given.
+
+        A caller that has made its content before gives that.
+        """
+        payload, encoding, digest = content or self.content()
+        line = _line(self.head() | ({"encoding": encoding} if encoding else {}))
+        if secret:
+            line = signed_line(line, digest or digest_of(payload), secret)
+        return line + b"\n" + payload
 
     def as_json(self) -> bytes:
         """As one JSON object, the measurements in it: what most receivers take."""
@@ -105,23 +159,45 @@ def message_id(publication: str, lane: int, number: int) -> str:
 
 
 def read_consignment(body: bytes) -> Consignment:
-    """The parcel in the body of a message; raises InvalidMessage if there is none."""
+    """Return the parcel in the body of a message, not expanded yet; raises InvalidMessage if there is none."""
     line, found, payload = body.partition(b"\n")
     try:
         head = json.loads(line)
         if not found or not isinstance(head, dict):
             raise InvalidMessage(f"expected a parcel, a line that tells of it and its measurements, got {shown(body)}")
-        if head.get("encoding") == GZIP:
-            payload = _unpacked(payload)
-        return Consignment(**check_head(head), payload=payload)
-    except (ValueError, KeyError, TypeError, OSError, EOFError, RecursionError, zlib.error, InvalidName) as error:
+        content = Content(payload, GZIP) if head.get("encoding") == GZIP else payload
+        return Consignment(**check_head(head), payload=content)
+    except (ValueError, KeyError, TypeError, RecursionError, InvalidName) as error:
         raise InvalidMessage(f"expected a parcel, got {shown(body)}: {error}") from error
 
 
-def _unpacked(payload: bytes) -> bytes:
-    if not payload:
-        raise EOFError("its measurements are missing")  # which gzip takes for none
-    return gzip.decompress(payload)
+def check_size(id: str, content: Content) -> None:
+    """Raise InvalidMessage for measurements that expand to more than a worker takes."""
+    if content.encoding and content.size > LARGEST_PAYLOAD:
+        raise InvalidMessage(
+            f"parcel {id!r} expands to {content.size:,} bytes of JSON, from {len(content.payload):,} gzipped; a parcel "
+            f"has at most {LARGEST_PAYLOAD:,}: pack with a smaller max_items or max_bytes"
+        )
+
+
+def _expanded(parcel: Consignment) -> bytes:
+    held: bytes | Content = parcel.__dict__["payload"]
+    if isinstance(held, bytes):
+        return held
+    if not held.encoding:
+        return held.payload
+    check_size(parcel.id, held)
+    # One byte more than it says shows that it says too little.
+    stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        payload = stream.decompress(held.payload, held.size + 1)
+    except zlib.error as error:
+        raise InvalidMessage(f"expected a parcel, got {parcel.id!r} with damaged measurements: {error}") from error
+    if not stream.eof or len(payload) != held.size or stream.unused_data:
+        raise InvalidMessage(
+            f"expected a parcel, got {parcel.id!r} with damaged measurements: no gzip stream of {held.size:,} bytes"
+        )
+    return payload
 
 
 def check_head(head: dict[str, Any]) -> dict[str, Any]:

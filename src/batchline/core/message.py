@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 from batchline.core.due_time import AT_ONCE, LATEST_MS, check_at, moment_ms, ms_of, resolve_after
 from batchline.core.moment import moment_of
 from batchline.core.name import check_name
-from batchline.errors import InvalidMessage, InvalidName, MalformedLease, shown
+from batchline.errors import InvalidInput, InvalidMessage, InvalidName, MalformedLease, shown
 
 __all__ = [
     "BUNDLE_SIZE",
@@ -31,6 +31,7 @@ __all__ = [
     "Held",
     "Lease",
     "LeasedMessage",
+    "LeasesPage",
     "Message",
     "MessagePage",
     "MessageState",
@@ -46,12 +47,14 @@ __all__ = [
     "check_leases",
     "check_messages",
     "lease_text",
+    "leases_cursor",
     "made_id",
     "made_ids",
     "made_place",
     "moment_ms",
     "ms_of",
     "read_lease",
+    "read_leases_cursor",
     "state_of",
 ]
 
@@ -116,6 +119,12 @@ class CheckedMessages(NamedTuple):
         """Those from one index on, up to before another."""
         cut = slice(begin, end)
         return CheckedMessages(self.ids[cut], self.at_ms[cut], self.bodies[cut], self.turns[cut])
+
+    def chosen(self, places: Sequence[int]) -> "CheckedMessages":
+        """Return those at some indexes."""
+        ids, at_ms, bodies, turns = self
+        rows = [(ids[place], at_ms[place], bodies[place], turns[place]) for place in places]
+        return CheckedMessages(*map(list, zip(*rows, strict=True))) if rows else CheckedMessages([], [], [], [])
 
 
 class Lease(NamedTuple):
@@ -258,6 +267,14 @@ class MessagePage:
     """Some messages, and where the next page begins; None if this is the last."""
 
     messages: tuple[Message, ...]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeasesPage:
+    """Messages that a consumer has leased, and where the next page begins; None if this is the last."""
+
+    messages: tuple[LeasedMessage, ...]
     next: str | None
 
 
@@ -416,6 +433,30 @@ def read_lease(text: object) -> Lease:
     if not numbers or place >= BUNDLE_SIZE or version >= 1 << 31:
         raise MalformedLease(f"expected a lease as it was given out, got {shown(text)}")
     return Lease(topic, id, version, consumer, until_ms, bundle, spot, place)
+
+
+def leases_cursor(place: tuple[str, int]) -> str:
+    """Return the `next` of a page of leases, by the topic and the bundle that it ends with."""
+    topic, bundle = place
+    return f"{bundle + 1:x}/{topic}"
+
+
+def read_leases_cursor(cursor: object) -> tuple[str, int]:
+    """Return the topic and the bundle that the `next` of a page of leases names; those before all for None."""
+    if cursor is None:
+        return "", -1
+    bundle, _, topic = cursor.partition("/") if isinstance(cursor, str) else ("", "", "")
+    try:
+        return check_name("the topic of a cursor", topic), _whole(bundle) - 1
+    except (ValueError, InvalidName) as error:
+        raise InvalidInput(f"after must be the next of the page before, got {shown(cursor)}") from error
+
+
+def _whole(digits: str) -> int:
+    number = int(digits, 16) if len(digits) <= 16 and digits.isalnum() and digits.isascii() else -1
+    if not 0 <= number < 1 << 63:
+        raise ValueError(digits)
+    return number
 
 
 def check_leases(leases: "AnyLease | Iterable[AnyLease]") -> list[AnyLease]:

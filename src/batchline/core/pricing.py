@@ -11,7 +11,7 @@ __all__ = ["price_of"]
 PRICES: Final[dict[str, Callable[[Consignment], int | float]]] = {
     "parcel": lambda _: 1,
     "measurement": lambda parcel: parcel.count,
-    "byte": lambda parcel: len(parcel.payload),
+    "byte": lambda parcel: parcel.size,
 }
 FIELD: Final = "field:"
 

@@ -110,6 +110,10 @@ class Spot(NamedTuple):
         leased = self._replace(version=self.version + 1, attempts=self.attempts + 1)
         return leased._replace(at_ms=until_ms, consumer=consumer, session=session)
 
+    def resumed(self, session: int) -> "Spot":
+        """Its messages in the hands of the same consumer, over another connection: the lease before is void."""
+        return self._replace(session=session, version=self.version + 1)
+
     def extended(self, until_ms: int) -> "Spot":
         """Its messages for longer in the same hands."""
         return self._replace(at_ms=until_ms, version=self.version + 1)

@@ -10,8 +10,10 @@ from batchline.core.message import check_id, made_place
 from batchline.errors import InvalidCount, InvalidInput, InvalidMessage, shown
 
 __all__ = [
+    "LEASED_BYTES",
     "LONGEST_PAGE",
     "MOST_BINS",
+    "MOST_BYTES",
     "MOST_CALL_NUMBER",
     "MOST_LEASED",
     "MOST_VERSIONS",
@@ -28,14 +30,17 @@ __all__ = [
 
 T = TypeVar("T")
 MOST_LEASED: Final = 10_000
+#: Bytes of bodies that one call hands out, unless it is asked for others; and the most that it may be asked for.
+LEASED_BYTES: Final = 8 << 20
+MOST_BYTES: Final = 1 << 30
 MOST_VERSIONS: Final = (1 << 31) - 1
 LONGEST_PAGE: Final = 10_000
 MOST_BINS: Final = 10_000
 #: Numbers of bundles and spots begin with it.
 #: Below what every database holds, with room for the numbers that follow it.
 MOST_CALL_NUMBER: Final = (1 << 63) - (1 << 20)
-#: The largest number that every database holds.
-MOST_SESSION: Final = (1 << 63) - 1
+#: The largest number that every database holds, less those that newer sessions take after one.
+MOST_SESSION: Final = (1 << 63) - (1 << 32)
 
 
 def check_many(values: Iterable[T], what: str) -> Iterable[T]:

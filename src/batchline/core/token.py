@@ -61,7 +61,8 @@ class Token:
     """A token: what may be done with it. It knows nothing of its secret.
 
     Whoever has a valid one may read what is on its topics. Patterns have `*`, `?` and `[…]`, and mind case; `*` matches
-    slashes, too. An admin may do everything, on every topic and as every consumer; but a message must have an owner, so
+    slashes, too. Internal topics, on which pipelines have their parcels, are changed by a token only that names them in
+    full. An admin may do everything, on every topic and as every consumer; but a message must have an owner, so
     an admin who creates some needs a producer group as well.
     """
 
@@ -95,6 +96,10 @@ class Token:
         """Whether a topic is one of its own."""
         return self.admin or _matches(topic, self.topics)
 
+    def names(self, topic: str) -> bool:
+        """Whether a topic is spelled out among its own: then it may change what is there even if that is internal."""
+        return self.admin or topic in self.topics
+
     @property
     def may_produce(self) -> bool:
         """Whether it may create what needs an owner: messages, on its topics, and fanouts."""
@@ -117,6 +122,11 @@ class Token:
     def only_reads(self) -> bool:
         """Whether it may change nothing."""
         return not (self.admin or self.may_produce or self.may_lease)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it may change something on every topic that is not internal; an admin is meant to."""
+        return "*" in self.topics and not (self.admin or self.only_reads)
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

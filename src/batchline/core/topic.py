@@ -47,6 +47,8 @@ class Topic:
     keep: timedelta = timedelta(minutes=1)
     #: Whether it is being deleted: it takes no more messages.
     deleted: bool = False
+    #: Whether parcels, or their dead letters, are on it: then a token must name it to change anything on it.
+    internal: bool = False
     #: How a store calls it.
     number: int = 0
 

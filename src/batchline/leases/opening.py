@@ -21,8 +21,8 @@ EXAMPLES: Final = (
 )
 #: A server that has not answered for a good part of a lease is as good as away.
 HURRIED: Final = {
-    "postgresql": {"patience": "5s", "connect_timeout": "5", "tcp_user_timeout": "5000"},
-    "mysql": {"patience": "5s"},
+    "postgresql": {"patience": "5s", "timeout": "4s", "connect_timeout": "4"},
+    "mysql": {"patience": "5s", "timeout": "4s"},
 }
 AZURE: Final = (
     "expected azblob://account/container?key=… or azblob+http://host:port/account/container?key=…, "

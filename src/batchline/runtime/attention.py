@@ -10,9 +10,9 @@ from batchline.core.future_load import Bin
 from batchline.core.message import ms_of
 from batchline.core.moment import span_text
 from batchline.core.topic import span_ms
+from batchline.runtime.broker_clock import MAX_DRIFT
 from batchline.runtime.facts import Facts, TopicFacts
 from batchline.runtime.recent_reports import Report, latest
-from batchline.runtime.timeline import MAX_DRIFT
 
 __all__ = ["STUCK_AFTER", "Attention", "attention", "is_stuck"]
 

@@ -1,5 +1,6 @@
 """Says that this process is there as a broker, and compares its clock with those of the others."""
 
+from batchline.runtime.broker_clock import BrokerClock
 from batchline.runtime.timeline import Timeline
 
 __all__ = ["Beat"]
@@ -12,6 +13,11 @@ class Beat:
         """A broker's heartbeat; its name must be its own."""
         self._timeline = timeline
         self._broker = broker
+
+    @property
+    def clock(self) -> BrokerClock:
+        """The clock that is compared."""
+        return self._timeline.clock
 
     def run_once(self) -> bool:
         """One heartbeat; there is never more to do at once."""

@@ -22,6 +22,7 @@ class CallRunner:
     """Runs calls so that a fanout that cannot be processed stops none but itself."""
 
     store: Store
+    #: The moment of a transaction; raises Degraded while it is not known.
     clock: Callable[[], int]
     #: How long expiry leaves to this call what one of its transactions leaves.
     head_start_us: int = HEAD_START_US

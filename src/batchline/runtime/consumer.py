@@ -131,6 +131,11 @@ class Consumer(Supervised):
         self._wake.set()
 
     @property
+    def is_stopping(self) -> bool:
+        """Whether `stop` was called, or a signal came."""
+        return self._stopping
+
+    @property
     def in_hand(self) -> int:
         """How many messages the handler has."""
         return len(self._running)
@@ -240,10 +245,14 @@ class Consumer(Supervised):
         try:
             self._start(await self._intake.beat(speed))
         except ConsumerReplaced as error:
-            if not self._stopping:
-                self._replaced = error
-                self.stop()
+            self._make_room(error)
         self._beaten(now_ms)
+
+    def _make_room(self, error: ConsumerReplaced) -> None:
+        """Take no more messages: another process is the consumer. `run` raises the error when this one has drained."""
+        if not self._stopping:
+            self._replaced = error
+            self.stop()
 
     def _beaten(self, now_ms: int) -> None:
         self._beaten_ms, self._done_since_beat = now_ms, 0
@@ -253,7 +262,11 @@ class Consumer(Supervised):
         free = self._concurrency - len(self._running)
         if free <= 0:  # it may have had more in hand before it was started again
             return 0
-        found = await self._intake.take(free)
+        try:
+            found = await self._intake.take(free)
+        except ConsumerReplaced as error:
+            self._make_room(error)
+            return 0
         self._start(found)
         return len(found)
 

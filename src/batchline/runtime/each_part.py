@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from batchline.errors import StoreUnavailable
+from batchline.errors import Degraded, StoreUnavailable
 
 __all__ = ["step_each"]
 
@@ -32,7 +32,7 @@ def _has_more(part: tuple[str, T], step: Callable[[T], bool], failures: list[Exc
     name, work = part
     try:
         return step(work)
-    except StoreUnavailable:
+    except (StoreUnavailable, Degraded):
         raise
     except Exception as error:  # noqa: BLE001 - it is raised after the other parts
         error.add_note(f"in {name}; the other parts of this step were processed")

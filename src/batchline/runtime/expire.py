@@ -6,6 +6,7 @@ from typing import Final
 
 from batchline.core.expiry_rules import ExpiryRules
 from batchline.core.topic import span_ms
+from batchline.runtime.broker_clock import clock_on
 from batchline.runtime.clock import now_us
 from batchline.runtime.each_part import step_each
 from batchline.runtime.tracker import Tracker
@@ -23,8 +24,8 @@ class Expire:
 
     def __init__(self, store: Store, *, expiry: ExpiryRules | None = None, clock: Callable[[], int] = now_us):
         self._store = store
-        self._tracker = Tracker(store, expiry=expiry, clock=clock)
-        self._now_us = clock
+        self._clock = clock_on(store, clock)
+        self._tracker = Tracker(store, expiry=expiry, clock=self._clock)
 
     def run_once(self) -> bool:
         """Take a step. Return whether there is more to do."""
@@ -35,7 +36,7 @@ class Expire:
         return self._tracker.expire_due().more
 
     def _forget(self) -> bool:
-        now_ms = self._now_us() // 1_000
+        now_ms = self._clock.checked_ms()
 
         def forget(rows: Rows) -> None:
             rows.forget_consumers(now_ms - span_ms(KEPT_FOR))

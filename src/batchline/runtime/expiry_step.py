@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from batchline.core.fanout import Ending, State
-from batchline.errors import StoreUnavailable
+from batchline.errors import Degraded, StoreUnavailable
 from batchline.runtime.call_runner import CallRunner
 from batchline.stores.expiring import Looked, clear_fanout, look_at
 from batchline.stores.store import Store
@@ -70,7 +70,7 @@ class ExpiryStep:
         """Look at one fanout. Return False if that raised; it is logged and postponed."""
         try:
             self._expire(number)
-        except StoreUnavailable:
+        except (StoreUnavailable, Degraded):
             raise
         except Exception:
             retry_us = self._now_us() + RETRY_AFTER_US

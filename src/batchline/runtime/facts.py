@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from batchline.core.drift import drift_ms
+from batchline.core.drift import reference_ms, votes_by_host
 from batchline.core.fanout import FanoutStatus, State
 from batchline.core.future_load import SLICE_MS, Counts, Load, Range
 from batchline.core.message import LATEST_MS
 from batchline.core.topic import Topic, dead_letter_topics, span_ms
+from batchline.runtime.broker_clock import LIVE_FOR, MAX_DRIFT
 from batchline.runtime.recent_reports import RecentReports, Report
-from batchline.runtime.timeline import LIVE_FOR
+from batchline.stores.attending import live_brokers
 from batchline.stores.counting import count_messages, future_load
 from batchline.stores.looking import next_due_ms
 from batchline.stores.rows import Rows
@@ -114,5 +115,7 @@ def _topic(rows: Rows, topic: Topic, now_ms: int) -> TopicFacts:
 
 
 def _drifts(rows: Rows, now_ms: int) -> dict[str, float]:
-    ahead = {row.name: row.ahead_ms for row in rows.brokers(rows.database_ms(now_ms) - span_ms(LIVE_FOR))}
-    return {name: drift_ms(ahead_ms, list(ahead.values())) for name, ahead_ms in ahead.items()}
+    live = live_brokers(rows, rows.database_ms(now_ms), span_ms(LIVE_FOR))
+    reference = reference_ms(votes_by_host(one.vote for one in live).values(), span_ms(MAX_DRIFT))
+    # A broker of several hosts is shown with its newest clock.
+    return {one.broker: one.ahead_ms - reference for one in sorted(live, key=lambda one: one.seen_ms)}

@@ -30,7 +30,10 @@ class Intake(Protocol):
         """Take part. Return what the consumer had leased before it was started again."""
 
     async def take(self, most: int) -> list[LeasedMessage]:
-        """Messages that are due; no more than so many, but for those that it held before."""
+        """Return at most `most` due messages, and those that it held before.
+
+        Raises ConsumerReplaced once another process is the consumer.
+        """
 
     async def until_due(self) -> float:
         """For how many seconds there is nothing to take, as far as is known."""

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Final
 
 from batchline.core.ack import Asked, ItemError
-from batchline.errors import StoreError, StoreUnavailable
+from batchline.errors import Degraded, StoreError, StoreUnavailable
 from batchline.runtime.call_runner import CallRunner
 from batchline.stores.settling import Call
 from batchline.stores.store import Store
@@ -36,7 +36,7 @@ class ItemFinisher:
         """Finish items together. If that raises, finish those of each fanout apart."""
         try:
             return [self._together(asked, reason, call_id)]
-        except StoreUnavailable:
+        except (StoreUnavailable, Degraded):
             raise
         except Exception:
             fanouts = [list(some) for _, some in groupby(sorted(asked, key=_salt), _salt)]
@@ -49,7 +49,7 @@ class ItemFinisher:
         """Finish items of one fanout. What is wrong with it is an error of each of its items."""
         try:
             return self._together(asked, reason, call_id)
-        except StoreUnavailable:
+        except (StoreUnavailable, Degraded):
             raise
         except Exception as error:
             log.exception("the items of fanout %r cannot be finished", asked[0].fanout or asked[0].group)

@@ -1,10 +1,11 @@
-"""Names of processes, by which another process on the same machine sees whether one of them has ended."""
+"""Names of processes, by which another process on the same machine sees whether one of them has ended; and its name."""
 
 import os
+import socket
 from pathlib import Path
 from typing import Final
 
-__all__ = ["has_ended", "process_name"]
+__all__ = ["has_ended", "machine_name", "process_name"]
 
 PROC: Final = Path("/proc")
 #: States of a process that is gone, although its parent has not asked for its end yet.
@@ -53,9 +54,23 @@ def _exists(pid: int) -> bool:
     return True
 
 
+def machine_name() -> str:
+    """Name this machine since it was started: the same in all of its processes and containers, which share its clock.
+
+    The host's name where the system does not tell.
+    """
+    try:
+        return _boot_id() or socket.gethostname()
+    except OSError:
+        return socket.gethostname()
+
+
+def _boot_id() -> str:
+    return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
 def _place() -> str:
-    boot = (PROC / "sys/kernel/random/boot_id").read_text().strip()
-    return f"{boot}/{(PROC / 'self/ns/pid').readlink()}"
+    return f"{_boot_id()}/{(PROC / 'self/ns/pid').readlink()}"
 
 
 def _state(pid: int) -> tuple[str, str]:

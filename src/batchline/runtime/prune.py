@@ -5,6 +5,7 @@ from itertools import count
 from typing import Final
 
 from batchline.core.topic import Topic
+from batchline.runtime.broker_clock import clock_on
 from batchline.runtime.clock import now_us
 from batchline.runtime.each_part import step_each
 from batchline.stores.fresh_numbers import fresh_number
@@ -33,7 +34,7 @@ class Prune:
         """
         self._store = store
         self._only = only
-        self._now_us = clock
+        self._clock = clock_on(store, clock)
 
     def run_once(self) -> bool:
         """Take a step on each topic. Return whether there is more to do. A topic that fails stops no other."""
@@ -41,7 +42,7 @@ class Prune:
         return step_each(((f"topic {topic.name!r}", topic) for topic in topics), self._step)
 
     def _step(self, topic: Topic) -> bool:
-        now_ms = self._now_us() // 1_000
+        now_ms = self._clock.checked_ms()
         before_ms = topic.kept_since_ms(now_ms)
         removed = self._store.transact(lambda rows: prune_ended(rows, topic, before_ms, AT_ONCE))
         folded = self._store.transact(lambda rows: rows.fold_tallies(topic.number, AT_ONCE))

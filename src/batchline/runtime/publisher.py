@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Final
 
-from batchline.core.consignment import Consignment, Content, check_head, message_id
+from batchline.core.consignment import Consignment, Content, check_head, check_size, message_id
 from batchline.core.message import LARGEST_BODY
 from batchline.core.name import check_name
 from batchline.core.topic import dead_letters_of
 from batchline.errors import InvalidMessage, InvalidTable, StoreUnavailable, UnknownTopic
+from batchline.runtime.broker_clock import clock_on
 from batchline.runtime.clock import now_us
 from batchline.runtime.timeline import Timeline
 from batchline.stores.creating import NumbersTaken
@@ -46,17 +47,17 @@ class Publisher:
         self._topic = check_name("the name of a topic", topic)
         self._fanout = check_name("the id of a fanout", fanout)
         self._producer_group = check_name("the producer group", producer_group)
-        self._now_us = clock
+        self._clock = clock_on(store, clock)
 
     def post(self, parcels: Sequence[Consignment], at_ms: Sequence[int | None] | None = None) -> bool:
         """Publish up to 64 parcels of one lane, in order; tells whether they were not published before.
 
         They are due at their moments, or at once. Either all of them are published, with their items, or none.
         """
-        moment_us = self._now_us()
         _check_parcels(parcels, at_ms)
         contents = [parcel.content() for parcel in parcels]
         _check_sizes(parcels, contents)
+        moment_us = self._clock.checked_us()
         moments = [moment_us // 1_000 if at is None else at for at in at_ms or [None] * len(parcels)]
         posting = Posting(self._topic, self._producer_group, self._fanout, parcels, moments, moment_us, contents)
         for _ in range(TRIES):
@@ -73,17 +74,20 @@ class Publisher:
 
 
 def make_topics(timeline: Timeline, topic: str) -> None:
-    """Make the topic of parcels and that of its dead letters, where they are not there."""
+    """Make the topic of parcels and that of its dead letters, where they are not there. Both become internal."""
     for name in (topic, dead_letters_of(topic)):
-        make_topic(timeline, name)
+        make_topic(timeline, name, internal=True)
 
 
-def make_topic(timeline: Timeline, name: str) -> None:
-    """Make a topic, where it is not there."""
+def make_topic(timeline: Timeline, name: str, *, internal: bool = False) -> None:
+    """Make a topic, where it is not there; one that is there becomes internal, if it is to be."""
     try:
-        timeline.topic(name)
+        found = timeline.topic(name)
     except UnknownTopic:
-        timeline.create_topic(name)
+        timeline.create_topic(name, internal=internal)
+    else:
+        if internal and not (found.internal or found.deleted):
+            timeline.update_topic(name, internal=True)
 
 
 def _check_parcels(parcels: Sequence[Consignment], at_ms: Sequence[int | None] | None) -> None:
@@ -106,6 +110,7 @@ def _check_parcels(parcels: Sequence[Consignment], at_ms: Sequence[int | None] |
 def _check_sizes(parcels: Sequence[Consignment], contents: Sequence[Content]) -> None:
     """A parcel that no message can hold is refused before anything is written."""
     for parcel, content in zip(parcels, contents, strict=True):
+        check_size(parcel.id, content)
         if len(content.payload) > LARGEST_BODY - LONGEST_HEAD:
             raise InvalidMessage(
                 f"parcel {parcel.id!r} has {parcel.count:,} measurements of {len(content.payload):,} bytes, gzipped; "

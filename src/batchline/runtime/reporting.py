@@ -12,6 +12,7 @@ from batchline.core.topic import span_ms
 from batchline.runtime.clock import now_us
 from batchline.runtime.supervisor import Supervisor
 from batchline.stores.report_rows import ReportRow
+from batchline.stores.rows import Rows
 from batchline.stores.store import Store
 
 __all__ = ["EVERY", "KEPT", "Numbers", "Reporter", "reporting"]
@@ -45,18 +46,30 @@ class Reporter:
         self._kind = check_name("the kind of a report", kind)
         self._name = check_name("the name of a process", name)
         self._started_ms = clock() // 1_000
+        #: How far its clock was ahead of the database's at the first report: a life is known by one start.
+        self._ahead_ms: int | None = None
         self._last_ms = self._forget_at_ms = 0
         self.supervisor = supervisor or Supervisor()
         self._loop = self.supervisor.loop("reporting", f"{kind} {name}")
 
     def run_once(self, *, ended: bool = False) -> bool:
         """Write a report, and now and then forget old ones; tells whether there are more of those."""
-        # Two at one moment would be one.
-        self._last_ms = now_ms = max(self._clock() // 1_000, self._last_ms + 1)
-        said = {"started_ms": self._started_ms, "ended": ended, "degraded": self._degraded()}
-        body = json.dumps(dict(self._numbers()) | said, allow_nan=False)
-        row = ReportRow(self._kind, self._name, now_ms, body)
-        self._store.transact(lambda rows: rows.insert_reports([row]))
+        numbers, degraded = dict(self._numbers()), self._degraded()
+
+        def report(rows: Rows) -> tuple[int, int]:
+            # By the database's clock: a process whose own is off says so, and forgets no report of others.
+            own_ms = self._clock() // 1_000
+            shown_ms = rows.database_ms(own_ms)
+            ahead_ms = own_ms - shown_ms if self._ahead_ms is None else self._ahead_ms
+            # Two at one moment would be one.
+            at_ms = max(shown_ms, self._last_ms + 1)
+            said = {"started_ms": self._started_ms - ahead_ms, "ended": ended, "degraded": degraded}
+            body = json.dumps(numbers | said, allow_nan=False)
+            rows.insert_reports([ReportRow(self._kind, self._name, at_ms, body)])
+            return at_ms, ahead_ms
+
+        self._last_ms, self._ahead_ms = self._store.transact(report)
+        now_ms = self._last_ms
         return now_ms >= self._forget_at_ms and self._forget(now_ms)
 
     def _forget(self, now_ms: int) -> bool:

@@ -5,6 +5,7 @@ from itertools import count
 from typing import Final
 
 from batchline.core.topic import Topic
+from batchline.runtime.broker_clock import clock_on
 from batchline.runtime.clock import now_us
 from batchline.runtime.each_part import step_each
 from batchline.stores.burying import bury_expired
@@ -21,7 +22,7 @@ class Rescue:
 
     def __init__(self, store: Store, *, clock: Callable[[], int] = now_us):
         self._store = store
-        self._now_us = clock
+        self._clock = clock_on(store, clock)
 
     def run_once(self) -> bool:
         """Take a step on each topic with a limit of attempts. Return whether there is more to do.
@@ -33,6 +34,6 @@ class Rescue:
         return step_each(((f"topic {topic.name!r}", topic) for topic in limited), self._step)
 
     def _step(self, topic: Topic) -> bool:
-        now_ms = self._now_us() // 1_000
+        now_ms = self._clock.checked_ms()
         first = fresh_number(now_ms, 64 * AT_ONCE)
         return self._store.transact(lambda rows: bury_expired(rows, topic, now_ms, AT_ONCE, count(first))) == AT_ONCE

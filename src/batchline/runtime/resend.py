@@ -7,16 +7,17 @@ a parcel that nobody took              in a publication and a fanout of its own:
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
 from typing import Final, TypeVar
 
 from batchline.core.consignment import Consignment, read_consignment
 from batchline.core.message import CheckedMessages, LeasedMessage, made_place
+from batchline.core.stray import DEAD_PARCELS, NOT_SENT_AGAIN
 from batchline.core.topic import dead_letter_topics
 from batchline.errors import InvalidInput, InvalidMessage, StoreUnavailable
-from batchline.runtime import deliveries, publisher
+from batchline.runtime import publisher
 from batchline.runtime.timeline import Timeline
 from batchline.runtime.tracker import Tracker
 from batchline.stores.creating import Creation, NumbersTaken
@@ -72,18 +73,29 @@ class Resend:
         self.resent = Resent()
 
     def run(self, limit: int | None = None) -> Resent:
-        """Send what is there, or so many; the oldest first. Each is gone from the one topic when it is on the other."""
-        left = limit
+        """Send all dead letters, or `limit` of them, the oldest first. Each leaves one topic as it reaches the other.
+
+        Strays, and measurements that fit in no parcel, stay where they are.
+        """
+        left, staying = limit, NOT_SENT_AGAIN if self._timeline.topic(self._topic).internal else frozenset[str]()
         while left is None or left > 0:
             most = AT_ONCE if left is None else min(left, AT_ONCE)
-            letters = self._timeline.lease(self._topic, self._name, limit=most, duration=LEASE)
-            if not letters:
+            found = self._timeline.lease(self._topic, self._name, limit=most, duration=LEASE)
+            if not found:
                 break
+            letters = [one for one in found if one.producer_group not in staying]
+            self._leave([one for one in found if one.producer_group in staying])
             self._send(letters)
             left = None if left is None else left - len(letters)
         if self.resent.fanout is not None:
             self._tracker().seal(self.resent.fanout)
         return self.resent
+
+    def _leave(self, strays: Sequence[LeasedMessage]) -> None:
+        """Leave strays where they are, for later than this run: workers would only bury them again."""
+        if strays:
+            leases = [one.lease for one in strays]
+            self._timeline.release(leases, after=LEASE, reason="it is no parcel of a lane, and is not sent again")
 
     def _send(self, letters: Sequence[LeasedMessage]) -> None:
         owners: dict[str, list[LeasedMessage]] = defaultdict(list)
@@ -121,7 +133,7 @@ class Resend:
         self.resent.parcels += [letter.id for (letter, _), was in zip(dead, held, strict=True) if was]
 
     def _named(self, parcel: Consignment) -> Consignment:
-        return replace(parcel, id=f"{parcel.id}~{self._name}") if self._new_ids else parcel
+        return parcel.altered(id=f"{parcel.id}~{self._name}") if self._new_ids else parcel
 
     def _fanout(self) -> str:
         """Opened when the first parcel is sent."""
@@ -130,7 +142,7 @@ class Resend:
         return self.resent.fanout
 
     def _tracker(self) -> Tracker:
-        return Tracker(self._store, clock=lambda: self._timeline.now_ms() * 1_000)
+        return Tracker(self._store, clock=self._timeline.clock)
 
     def _transact(self, letters: int, work: Callable[[Rows, Iterator[int]], T]) -> T:
         self._timeline.check_clock()
@@ -159,9 +171,11 @@ def _own_ids(letters: Sequence[LeasedMessage]) -> list[str]:
 
 def _parcel_of(letter: LeasedMessage) -> Consignment | None:
     """The parcel that a worker has given up; None for any other message."""
-    if letter.producer_group != deliveries.PRODUCER_GROUP:
+    if letter.producer_group != DEAD_PARCELS:
         return None
     try:
-        return read_consignment(letter.body)
+        parcel = read_consignment(letter.body)
+        parcel.opened()
     except InvalidMessage:
-        return None
+        return None  # it goes back as the message that it is
+    return parcel

@@ -1,19 +1,26 @@
 """Sends parcels: through the dispatcher, within its capacity, into the sink; each is answered."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Final
 
 from batchline.core.consignment import Consignment
 from batchline.core.operation import Operation, Watcher
-from batchline.errors import InvalidOperation, RefusedParcel, Throttled, TooExpensive
+from batchline.errors import InvalidMessage, InvalidOperation, RefusedParcel, Throttled, TooExpensive
+from batchline.runtime.byte_budget import ByteBudget
 from batchline.runtime.callbacks import call_in
 from batchline.runtime.dispatcher import Dispatcher
 from batchline.sinks.sink import Sink
 
-__all__ = ["Sending"]
+__all__ = ["EXPANDED_BYTES", "Sending"]
+
+#: Measurements as JSON that a worker holds while it sends them, in all batches together: one parcel may have as many.
+EXPANDED_BYTES: Final = 128 << 20
+#: Bytes from which on they are expanded in a thread.
+LARGE: Final = 1 << 20
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +40,7 @@ class Sending:
         self._sink, self._dispatcher, self._price = sink, dispatcher, price
         self._watcher = Watcher(self._deliver, name="sink", max_batch_size=sink.most, on_error=self._fail)
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="sink")
+        self._expanded = ByteBudget(EXPANDED_BYTES)
         #: How many parcels wait for their turn, and what they cost.
         self._waiting, self._expected = 0, 0.0
         #: How often the sink has said that it has too much to do.
@@ -52,7 +60,7 @@ class Sending:
         """What it will cost; nothing, if that cannot be told: it is refused when its turn has come."""
         if self._dispatcher.limiter is None:
             return 0
-        with suppress(ValueError, TypeError, AttributeError):
+        with suppress(ValueError, TypeError, AttributeError, InvalidMessage):
             return self._price(parcel)
         return 0
 
@@ -68,7 +76,7 @@ class Sending:
         try:
             operation = self._operation(sent)
             await self._dispatcher.enqueue(operation)
-        except (TooExpensive, InvalidOperation) as error:
+        except (TooExpensive, InvalidOperation, InvalidMessage) as error:
             return RefusedParcel(str(error))
         # At once, if there is capacity: the next of its lane waits for it.
         self._dispatcher.flush()
@@ -90,7 +98,12 @@ class Sending:
         """What the dispatcher calls. Those whose lease was lost meanwhile are not sent: somebody else has them."""
         all_sent: list[_Sent] = [operation.payload for operation in operations]
         while some := _distinct(one for one in all_sent if not one.answer.done()):
-            answers = await self._answers(some)
+            size = sum(sent.parcel.size for sent in some.values())
+            await self._expanded.take(size)
+            try:
+                answers = await self._answers(some)
+            finally:
+                self._expanded.give_back(size)
             for id, sent in some.items():
                 if not sent.answer.done():
                     sent.answer.set_result(answers.get(id))
@@ -103,19 +116,45 @@ class Sending:
 
     async def _answers(self, some: Mapping[str, _Sent]) -> Mapping[str, object]:
         """What the sink answers; if it raises something, that holds for all of them."""
+        parcels, refused = await self._opened([sent.parcel for sent in some.values()])
         try:
-            found = await call_in(self._threads, self._sink.send, [one.parcel for one in some.values()])
-            return dict(found or {})
+            found = await call_in(self._threads, self._sink.send, parcels) if parcels else None
+            return dict(found or {}) | refused
         except Throttled:
             self.throttled += 1
             raise
         except Exception as error:  # noqa: BLE001 - whatever a sink raises, the parcel is retried with back-off
-            return dict.fromkeys(some, error)
+            return dict.fromkeys(some, error) | refused
+
+    async def _opened(self, parcels: Sequence[Consignment]) -> tuple[list[Consignment], dict[str, RefusedParcel]]:
+        """Expand parcels, in a thread if that takes long; of those that cannot be, why."""
+        if sum(parcel.size for parcel in parcels) < LARGE:
+            return _open_all(parcels)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, _open_all, parcels)
+
+
+def _open_all(parcels: Sequence[Consignment]) -> tuple[list[Consignment], dict[str, RefusedParcel]]:
+    opened: list[Consignment] = []
+    refused: dict[str, RefusedParcel] = {}
+    for parcel in parcels:
+        try:
+            opened.append(parcel.opened())
+        except InvalidMessage as error:
+            refused[parcel.id] = RefusedParcel(str(error))
+    return opened, refused
 
 
 def _distinct(sent: Iterable[_Sent]) -> dict[str, _Sent]:
-    """Those of different ids, by which the sink answers; parcels of several publications may share one."""
+    """Choose those of different ids, by which the sink answers, and no more than may be expanded at once.
+
+    Parcels of several publications may share an id.
+    """
     found: dict[str, _Sent] = {}
+    left = EXPANDED_BYTES
     for one in sent:
-        found.setdefault(one.parcel.id, one)
+        if found and one.parcel.size > left:
+            break
+        if one.parcel.id not in found:
+            found[one.parcel.id] = one
+            left -= one.parcel.size
     return found

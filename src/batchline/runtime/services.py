@@ -10,6 +10,7 @@ from typing import Protocol
 from batchline.core.moment import check_span
 from batchline.core.trouble import LoopName
 from batchline.runtime.beat import Beat
+from batchline.runtime.broker_clock import clock_on
 from batchline.runtime.callbacks import call_in
 from batchline.runtime.clock import now_us, wait_for
 from batchline.runtime.each_part import step_each
@@ -53,17 +54,20 @@ class Services(Supervised):
         wait: Wait = wait_for,
         supervisor: Supervisor | None = None,
     ):
-        """Services that rest `every` so often.
+        """Services that rest for `every` between steps.
 
-        With a `beat` its timeline is a broker's: its clock is compared with those of the other brokers. `troubles()`
-        names the loops that fail; with a `supervisor` they are shown there, too.
+        With a `beat` its timeline is a broker's, and its clock is that of all services. While that clock is off they
+        change nothing: each step fails with Degraded. `troubles()` names the loops that fail; with a `supervisor` they
+        are shown there, too.
         """
         check_span("every", every, 1_000)
+        self._clock = clock = clock_on(store, clock) if beat is None else beat.clock
         self._paced: Sequence[Paced] = (
+            # First: the others go by the clock that it compares.
+            *([] if beat is None else [Paced("beat", beat, every)]),
             Paced("prune", Prune(store, clock=clock), every),
             Paced("rescue", Rescue(store, clock=clock), every),
             Paced("expire", Expire(store, clock=clock), 10 * every),
-            *([] if beat is None else [Paced("beat", beat, every)]),
         )
         self._beat, self._wait = beat, wait
         self.supervisor = supervisor or Supervisor()
@@ -71,6 +75,7 @@ class Services(Supervised):
 
     async def run(self) -> None:
         """Run all services until `stop` is called."""
+        self._require_comparison()
         await asyncio.gather(*(self._loop(paced) for paced in self._paced))
 
     def stop(self) -> None:
@@ -80,11 +85,18 @@ class Services(Supervised):
     def compare_clocks(self) -> None:
         """Compare the clock with those of the other brokers, where there is a beat: before anything is leased."""
         if self._beat is not None:
+            self._require_comparison()
             self._beat.run_once()
 
     def run_once(self) -> bool:
         """Take a step of each service. Return whether there is more to do at once. One that fails stops no other."""
+        self._require_comparison()
         return step_each(((paced.name, paced.service) for paced in self._paced), lambda service: service.run_once())
+
+    def _require_comparison(self) -> None:
+        """Leave no moment, however short, between the start and the first beat in which the clock is only believed."""
+        if self._beat is not None:
+            self._clock.require_comparison()
 
     async def _loop(self, paced: Paced) -> None:
         loop = self.supervisor.loop(paced.name, away_s=paced.rest.total_seconds)

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any, Final, NamedTuple, TypeVar
 
 from batchline.core.attendance import BrokerHealth, Subscription
+from batchline.core.bundle import LARGEST_BUNDLE
 from batchline.core.due_time import Due, check_either
 from batchline.core.future_load import Counts, Load
 from batchline.core.message import (
@@ -15,6 +16,7 @@ from batchline.core.message import (
     AnyLease,
     Lease,
     LeasedMessage,
+    LeasesPage,
     Message,
     MessagePage,
     NewMessage,
@@ -25,14 +27,18 @@ from batchline.core.message import (
     check_id,
     check_leases,
     check_messages,
+    leases_cursor,
     made_id,
+    read_leases_cursor,
 )
 from batchline.core.moment import check_span
 from batchline.core.name import check_name, reason_text
-from batchline.core.session import SessionRow, Standing, standing_of
+from batchline.core.session import SessionRow, Standing, resumed_from, standing_of
 from batchline.core.timeline_checks import (
+    LEASED_BYTES,
     LONGEST_PAGE,
     MOST_BINS,
+    MOST_BYTES,
     MOST_LEASED,
     MOST_VERSIONS,
     check_after,
@@ -46,9 +52,16 @@ from batchline.core.timeline_checks import (
     check_speed,
 )
 from batchline.core.topic import Topic, span_ms
-from batchline.errors import CallTaken, Degraded, InvalidInput, StoreUnavailable
+from batchline.errors import CallTaken, InvalidInput, StoreUnavailable
+from batchline.runtime.broker_clock import LIVE_FOR, MAX_DRIFT, clock_on
 from batchline.runtime.clock import now_us
-from batchline.stores.attending import attend_broker, attend_consumer, attend_sessions, end_session
+from batchline.stores.attending import (
+    attend_consumer,
+    attend_sessions,
+    end_session,
+    resume_session,
+    topic_of_session,
+)
 from batchline.stores.counting import count_messages, future_load
 from batchline.stores.creating import Creation, NumbersTaken, create_messages
 from batchline.stores.fresh_numbers import fresh_number
@@ -59,9 +72,11 @@ from batchline.stores.leasing import (
     lease_messages,
     lease_one_message,
     release_leases,
+    resume_leases,
     take_over_leases,
+    topics_of,
 )
-from batchline.stores.looking import held_messages, next_due_ms, upcoming_messages
+from batchline.stores.looking import HeldQuery, held_messages, next_due_ms, upcoming_messages
 from batchline.stores.owning import (
     cancel_messages,
     known_message,
@@ -74,15 +89,12 @@ from batchline.stores.store import Store
 from batchline.stores.timeline_rows import ConsumerRow, stretch_of
 from batchline.stores.topics import create_topic, delete_topic, known_topic, live_topic, update_topic
 
-__all__ = ["Timeline"]
+__all__ = ["LIVE_FOR", "MAX_DRIFT", "Timeline"]
 
 T = TypeVar("T")
 #: Messages that one transaction takes on: a larger call is several, each of them whole.
 MESSAGES_AT_ONCE: Final = 5_000
 BYTES_AT_ONCE: Final = 8 << 20
-#: How long after its last heartbeat a consumer, or a broker, counts as there.
-LIVE_FOR: Final = timedelta(seconds=30)
-MAX_DRIFT: Final = timedelta(seconds=1)
 #: How many times numbers that somebody else has taken are replaced by others.
 TRIES: Final = 100
 #: How many messages a spot has, as long as nobody has looked.
@@ -108,22 +120,29 @@ class Timeline:
         live_for: timedelta = LIVE_FOR,
         max_drift: timedelta = MAX_DRIFT,
     ):
-        """A timeline on a store; the clock shows microseconds since the epoch."""
+        """A timeline on a store; the clock shows microseconds since the epoch.
+
+        The machine's clock is compared with the database's, and its limits hold for all that works on the store in
+        this process. A made-up one is compared from its first `beat` on.
+        """
         check_span("live_for", live_for, 1_000)
         check_span("max_drift", max_drift, 1_000)
         self._store = store
-        self._now_us = clock
+        #: Its clock, which others that write to the store in this process share.
+        self.clock = clock_on(store, clock)
         self._live_for_ms = span_ms(live_for)
-        self._max_drift = max_drift
-        self._health: BrokerHealth | None = None
+        if live_for != LIVE_FOR:
+            self.clock.live_for_ms = span_ms(live_for)
+        if max_drift != MAX_DRIFT:
+            self.clock.max_drift_ms = span_ms(max_drift)
         self._shares: dict[tuple[str, str], tuple[range, int]] = {}
         self._owners: dict[str, int] = {}
-        #: How many messages the spots of a topic had when they were last looked at.
-        self._spot_sizes: dict[str, float] = {}
+        #: How many messages the spots of a topic had when they were last looked at, and bytes their bundles.
+        self._spot_sizes: dict[str, tuple[float, float]] = {}
 
     def now_ms(self) -> int:
         """What its clock shows: the last whole millisecond, so that nothing is early."""
-        return self._now_us() // 1_000
+        return self.clock() // 1_000
 
     # --- topics ---
 
@@ -170,9 +189,8 @@ class Timeline:
         """
         check_name("the name of a topic", topic)
         check_name("the producer group", producer_group)
-        moment_us = self._now_us()
+        moment_us = self.clock.checked_us()
         checked = check_messages(messages, moment_us)
-        self.check_clock()
         cuts = list(_cuts([len(body) for body in checked.bodies]))
         if call_number is not None:
             check_call_number(call_number, len(cuts))
@@ -220,8 +238,7 @@ class Timeline:
         due `after` this span from now. This timeline's clock says what now is.
         """
         owner = self._check_owner(topic, producer_group)
-        checked = check_moves(moments, after, self._now_us())
-        self.check_clock()
+        checked = check_moves(moments, after, self.clock())
 
         def move(rows: Rows, when: When, part: Sequence[tuple[str, int]]) -> list[Outcome]:
             return move_messages(rows, live_topic(rows, topic), owner, dict(part), when.now_ms, when.numbers)
@@ -235,7 +252,6 @@ class Timeline:
         """
         owner = self._check_owner(topic, producer_group)
         checked = [check_id(id) for id in check_many(ids, "ids")]
-        self.check_clock()
 
         def cancel(rows: Rows, when: When, part: Sequence[str]) -> list[Outcome]:
             return cancel_messages(rows, known_topic(rows, topic), owner, part, when.now_ms, when.numbers)
@@ -265,14 +281,15 @@ class Timeline:
         return self._store.read(lambda rows: known_message(rows, known_topic(rows, topic), id, now_ms)[0])
 
     def my_messages(self, producer_group: str, *, after: str | None = None, limit: int = 100) -> MessagePage:
-        """The messages of a producer group, oldest first, in pages: `after` is the `next` of the page before."""
+        """List the messages of a producer group, oldest first, in pages: `after` is the `next` of the page before.
+
+        A page has at most `limit` messages, and 8 MiB of bodies.
+        """
         check_name("the producer group", producer_group)
         check_number("limit", limit, LONGEST_PAGE)
         place, now_ms = check_after(after), self.now_ms()
-        found = self._store.read(lambda rows: owned_messages(rows, producer_group, place, limit, now_ms))
-        return MessagePage(
-            tuple(message for _, message in found), made_id(*found[-1][0]) if len(found) == limit else None
-        )
+        found, more = self._store.read(lambda rows: owned_messages(rows, producer_group, place, limit, now_ms))
+        return MessagePage(tuple(message for _, message in found), made_id(*found[-1][0]) if more else None)
 
     # --- consumers ---
 
@@ -285,31 +302,41 @@ class Timeline:
         duration: timedelta | None = None,
         buckets: range | None = None,
         session: int | None = None,
+        max_bytes: int = LEASED_BYTES,
     ) -> list[LeasedMessage]:
         """Lease messages that are due, the oldest first, for a time; unless it is extended, the lease ends by itself.
 
-        A consumer that has subscribed gets messages in its own buckets; `buckets` says which others to look in.
-        `session` is the session of the consumer to which the leases belong, if it has one.
+        They are at most `limit`, with at most `max_bytes` of bodies, but at least one if any is due: fewer than
+        `limit` does not mean that no more are due. A consumer that has subscribed gets messages in its own buckets;
+        `buckets` says which others to look in. `session` is the session of the consumer to which the leases belong.
+        Raises ConsumerReplaced, and leases nothing, once a newer session of the consumer is alive.
         """
         check_name("the name of a topic", topic)
         check_name("the consumer", consumer)
         check_number("limit", limit, MOST_LEASED)
+        check_number("max_bytes", max_bytes, MOST_BYTES)
         check_session(session)
-        self.check_clock()
 
         def lease(rows: Rows, when: When) -> list[LeasedMessage]:
-            found, now_ms = live_topic(rows, topic), when.now_ms
+            found, now_ms = self._topic_to_lease(rows, topic, consumer, session, when.now_ms), when.now_ms
             share = self._share(found, consumer, now_ms) if buckets is None else check_buckets(buckets, found.buckets)
             until_ms = now_ms + found.lease_ms(duration)
             if not share:
                 return []
-            size = self._spot_sizes.get(topic, SPOT_SIZE)
-            leasing = Leasing(found, consumer, share, limit, until_ms, now_ms, size, session)
+            sizes = self._spot_sizes.get(topic, (SPOT_SIZE, LARGEST_BUNDLE))
+            leasing = Leasing(
+                found, consumer, share, limit, until_ms, now_ms, *sizes, session=session, max_bytes=max_bytes
+            )
             messages = lease_messages(rows, leasing, when.numbers)
-            self._spot_sizes[topic] = leasing.spot_size
+            self._spot_sizes[topic] = (leasing.spot_size, leasing.spot_bytes)
             return messages
 
         return self._change(4 * limit + 1024, lease)
+
+    def _topic_to_lease(self, rows: Rows, topic: str, consumer: str, session: int | None, now_ms: int) -> Topic:
+        if session is None:
+            return live_topic(rows, topic)
+        return topic_of_session(rows, topic, SessionRow(consumer, session, now_ms), self._live_for_ms)
 
     def lease_one(
         self, topic: str, id: str, version: int, consumer: str, *, duration: timedelta | None = None
@@ -319,7 +346,6 @@ class Timeline:
         check_name("the consumer", consumer)
         check_id(id)
         check_number("version", version, MOST_VERSIONS)
-        self.check_clock()
 
         def lease(rows: Rows, when: When) -> LeasedMessage | None:
             found, now_ms = live_topic(rows, topic), when.now_ms
@@ -332,12 +358,11 @@ class Timeline:
     def extend(self, leases: AnyLease | Iterable[AnyLease], duration: timedelta | None = None) -> list[Outcome]:
         """Hold messages for so long from now on; each outcome has the lease that is valid from then on."""
         wanted = [as_lease(lease) for lease in check_leases(leases)]
-        self.check_clock()
 
         def extend(rows: Rows, when: When, part: Sequence[Lease]) -> list[Outcome]:
-            topics = {lease.topic: rows.topic(lease.topic) for lease in part}
-            until = {name: when.now_ms + topic.lease_ms(duration) for name, topic in topics.items() if topic}
-            return extend_leases(rows, part, until, when.now_ms, when.numbers, again=when.again)
+            topics = topics_of(rows, part)
+            until = {name: when.now_ms + topic.lease_ms(duration) for name, topic in topics.items()}
+            return extend_leases(rows, part, topics, until, when.now_ms, when.numbers, again=when.again)
 
         return self._change_parts(wanted, extend)
 
@@ -354,9 +379,8 @@ class Timeline:
         This timeline's clock says what now is. The reason is kept in their history.
         """
         wanted = [as_lease(lease) for lease in check_leases(leases)]
-        self.check_clock()
         why = reason_text(reason)
-        at_ms = check_either("the moment of a release", at, after, self._now_us()) or 0
+        at_ms = check_either("the moment of a release", at, after, self.clock()) or 0
 
         def release(rows: Rows, when: When, part: Sequence[Lease]) -> list[Outcome]:
             return release_leases(rows, part, at_ms, why, when.now_ms, when.numbers)
@@ -369,7 +393,6 @@ class Timeline:
         A lease that ended before is `lost`, unless the message is gone anyway.
         """
         wanted = check_leases(leases)
-        self.check_clock()
 
         def finish(rows: Rows, when: When, part: Sequence[AnyLease]) -> list[Outcome]:
             return done_leases(rows, part, when.now_ms, when.numbers)
@@ -377,18 +400,44 @@ class Timeline:
         return self._change_parts(wanted, finish)
 
     def my_leases(self, consumer: str, *, topic: str | None = None, session: int | None = None) -> list[LeasedMessage]:
-        """List the messages that a consumer, or one of its sessions, has leased and not finished."""
+        """List the messages that a session of a consumer has leased and not finished: all of them.
+
+        Without a session: all of the consumer's, but those of its live sessions, which only they can go on with. See
+        `leases_page` for a part of them.
+        """
+        page = self.leases_page(consumer, topic=topic, session=session, max_bytes=MOST_BYTES)
+        found = [*page.messages]
+        while page.next is not None:
+            page = self.leases_page(consumer, topic=topic, session=session, after=page.next, max_bytes=MOST_BYTES)
+            found += page.messages
+        return found
+
+    def leases_page(
+        self,
+        consumer: str,
+        *,
+        topic: str | None = None,
+        session: int | None = None,
+        after: str | None = None,
+        max_bytes: int = LEASED_BYTES,
+    ) -> LeasesPage:
+        """List messages that a session of a consumer has leased and not finished, in pages; see `my_leases`.
+
+        A page has at most `max_bytes` of bodies, or a single message; `after` is the `next` of the page before.
+        """
         check_name("the consumer", consumer)
         if topic is not None:
             check_name("the name of a topic", topic)
         check_session(session)
-        now_ms = self.now_ms()
+        check_number("max_bytes", max_bytes, MOST_BYTES)
+        begin = read_leases_cursor(after)
+        query = HeldQuery(consumer, session, self.now_ms(), self._live_for_ms, begin, max_bytes)
 
-        def held(rows: Rows) -> list[LeasedMessage]:
-            topics = rows.topics() if topic is None else [known_topic(rows, topic)]
-            return held_messages(rows, topics, consumer, session, now_ms)
+        def held(rows: Rows) -> tuple[list[LeasedMessage], tuple[str, int] | None]:
+            return held_messages(rows, rows.topics() if topic is None else [known_topic(rows, topic)], query)
 
-        return self._store.read(held)
+        found, place = self._store.read(held)
+        return LeasesPage(tuple(found), None if place is None else leases_cursor(place))
 
     def upcoming(
         self, topic: str, consumer: str, *, within: timedelta = timedelta(seconds=1), limit: int = 100
@@ -488,17 +537,42 @@ class Timeline:
         now_ms = self.now_ms()
         return self._write(lambda rows: attend_sessions(rows, live_topic(rows, topic), seen, now_ms, self._live_for_ms))
 
+    def resume_session(self, topic: str, named: SessionRow) -> int:
+        """Go on with a session that a client names, and with its leases, under another number. Return it.
+
+        Tokens of the session's earlier connection are void. It is no newer than sessions that have replaced it.
+        """
+        check_name("the name of a topic", topic)
+
+        def resume(rows: Rows, when: When) -> int:
+            found, sessions = live_topic(rows, topic), resumed_from(named.session)
+            number = resume_session(rows, found, named)
+            resume_leases(rows, found, named.consumer, sessions, number, when.now_ms, when.numbers)
+            return number
+
+        return self._change(4, resume)
+
     def take_over(
-        self, topic: str, consumer: str, session: int, *, duration: timedelta | None = None
+        self,
+        topic: str,
+        consumer: str,
+        session: int,
+        *,
+        duration: timedelta | None = None,
+        max_bytes: int = LEASED_BYTES,
     ) -> list[LeasedMessage]:
-        """Lease anew what the consumer's sessions have leased that are not alive; their own leases are void."""
-        self.check_clock()
+        """Lease anew what the consumer's sessions have leased that are not alive; their own leases are void.
+
+        One call takes over at most `max_bytes` of bodies, or a single message: the next one goes on.
+        """
+        check_number("max_bytes", max_bytes, MOST_BYTES)
 
         def lease(rows: Rows, when: When) -> list[LeasedMessage]:
-            found, now_ms = live_topic(rows, topic), when.now_ms
-            mine = SessionRow(consumer, session, now_ms)
+            mine = SessionRow(consumer, session, when.now_ms)
+            found, now_ms = topic_of_session(rows, topic, mine, self._live_for_ms), when.now_ms
             until_ms = now_ms + found.lease_ms(duration)
-            leasing = Leasing(found, consumer, range(found.buckets), 0, until_ms, now_ms, session=session)
+            buckets = range(found.buckets)
+            leasing = Leasing(found, consumer, buckets, 0, until_ms, now_ms, session=session, max_bytes=max_bytes)
 
             def live() -> set[int]:
                 seen = rows.sessions(found.number, now_ms - self._live_for_ms)
@@ -509,10 +583,17 @@ class Timeline:
 
         return self._change(MESSAGES_AT_ONCE, lease)
 
-    def end_session(self, topic: str, consumer: str, session: int) -> None:
-        """Forget a session; with the consumer's last live one, the consumer leaves the topic."""
-        mine = SessionRow(consumer, session, self.now_ms())
-        if self._write(lambda rows: end_session(rows, known_topic(rows, topic), mine, self._live_for_ms)):
+    def end_session(self, topic: str, consumer: str, session: int, *, is_resumed: bool = False) -> None:
+        """Forget a session; with the consumer's last live one, the consumer leaves the topic.
+
+        The number of one that `is_resumed` stays taken for a day.
+        """
+        mine, live_for_ms = SessionRow(consumer, session, self.now_ms()), self._live_for_ms
+
+        def end(rows: Rows) -> bool:
+            return end_session(rows, known_topic(rows, topic), mine, live_for_ms, is_resumed=is_resumed)
+
+        if self._write(end):
             self._shares.pop((topic, consumer), None)
 
     def unsubscribe(self, topic: str, consumer: str) -> None:
@@ -528,35 +609,23 @@ class Timeline:
         since_ms = self.now_ms() - self._live_for_ms
         return self._store.read(lambda rows: rows.consumers(known_topic(rows, topic).number, since_ms))
 
-    def beat(self, broker: str) -> BrokerHealth:
-        """Say that this process is there as a broker, and compare its clock with those of the others.
+    def beat(self, broker: str, *, host: str | None = None) -> BrokerHealth:
+        """Say that this process is there as a broker, and compare its clock. A host has one vote: this machine's.
 
-        While it is off by more than `max_drift`, whatever would write a moment is refused with Degraded.
+        While the clock is off by more than `max_drift`, all that would change something is refused with Degraded.
         """
         check_name("the name of a broker", broker)
-
-        def attend(rows: Rows) -> tuple[float, int]:
-            return attend_broker(rows, broker, self.now_ms(), self._live_for_ms)
-
-        off_ms, brokers = self._store.transact(attend)
-        drift = timedelta(milliseconds=off_ms)
-        self._health = BrokerHealth(broker, drift, abs(drift) > self._max_drift, brokers)
-        return self._health
+        return self.clock.beat(broker, None if host is None else check_name("the name of a host", host))
 
     def health(self) -> BrokerHealth | None:
-        """What the last `beat` found; None before the first."""
-        return self._health
+        """Return what the last comparison of this broker's clock found; None before its first `beat`."""
+        return self.clock.health()
 
     # --- inside ---
 
     def check_clock(self) -> None:
-        """Raise Degraded if this broker's clock is off."""
-        health = self._health
-        if health is not None and health.degraded:
-            raise Degraded(
-                f"the clock of broker {health.name!r} is off by {health.drift.total_seconds():+.3f} s, "
-                f"more than {self._max_drift.total_seconds():g} s: it changes nothing until its clock is right"
-            )
+        """Raise Degraded if this process's clock is off."""
+        self.clock.checked_us()
 
     def _owner(self, rows: Rows, producer_group: str) -> int:
         """The number of a producer group, which never changes once it is stored."""
@@ -573,7 +642,7 @@ class Timeline:
 
     def _change(self, numbers: int, work: Callable[[Rows, When], T]) -> T:
         """Do work at one moment, with fresh numbers; the same again should it be repeated."""
-        now_ms, attempts = self.now_ms(), count()
+        now_ms, attempts = self.clock.checked_ms(), count()
         first = fresh_number(now_ms, numbers)
         return self._store.transact(lambda rows: work(rows, When(now_ms, count(first), next(attempts) > 0)))
 

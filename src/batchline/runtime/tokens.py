@@ -1,13 +1,13 @@
 """Tokens of the service: made, checked, listed and revoked, on a store that all its processes share."""
 
 import secrets
-import threading
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from batchline.core.message import LATEST_MS, moment_ms
 from batchline.core.moment import check_span, moment_of
+from batchline.core.stray import RESERVED_GROUPS
 from batchline.core.token import (
     EVERY_TOPIC,
     ID_BYTES,
@@ -20,18 +20,22 @@ from batchline.core.token import (
 )
 from batchline.core.topic import span_ms
 from batchline.errors import InvalidInput, Unauthorized, UnknownToken, did_you_mean, shown
+from batchline.runtime.broker_clock import clock_on
 from batchline.runtime.clock import now_us
+from batchline.stores.forks import fork_safe_lock
 from batchline.stores.rows import Rows
 from batchline.stores.store import Store
 from batchline.stores.token_rows import TokenRow
 
-__all__ = ["REMEMBERED_FOR", "Tokens"]
+__all__ = ["ENDED", "REMEMBERED_FOR", "Tokens"]
 
 #: How long what was read of a token is believed: so long after it is revoked, another process may still take it.
 REMEMBERED_FOR: Final = timedelta(seconds=5)
 MOST_REMEMBERED: Final = 1_000
 #: Whatever is wrong, this is said: nobody learns which tokens there are.
 REFUSED: Final = "expected a valid token, as batchline token create has shown it once, got another or none"
+#: What the bearer of a token hears who was let in with it.
+ENDED: Final = "the token of this connection was revoked or has expired: connect again with a valid one"
 
 
 class Remembered(NamedTuple):
@@ -47,10 +51,10 @@ class Tokens:
 
     def __init__(self, store: Store, clock: Callable[[], int] = now_us):
         self._store = store
-        self._clock = clock
+        self._clock = clock_on(store, clock)
         self._remembered: dict[str, Remembered] = {}
         self._any: tuple[bool, int] | None = None
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
 
     def create(
         self,
@@ -58,20 +62,30 @@ class Tokens:
         *,
         producer_group: str | None = None,
         consumers: Iterable[str] = (),
-        topics: Iterable[str] = EVERY_TOPIC,
+        topics: Iterable[str] | None = None,
         admin: bool = False,
         expires: timedelta | None = None,
     ) -> tuple[Token, str]:
-        """Make a token; the text, which proves it, is shown here and kept nowhere."""
+        """Make a token; the text, which proves it, is shown here and kept nowhere.
+
+        A token that produces or consumes names its topics. An admin, or one that only reads, is for every topic if it
+        names none.
+        """
         given: dict[str, Any] = {
             "name": name,
             "producer_group": producer_group,
             "consumers": _patterns("consumers", consumers),
-            "topics": _patterns("topics", topics),
+            "topics": EVERY_TOPIC if topics is None else _patterns("topics", topics),
             "admin": bool(admin),
         }
-        Token("", **given)  # refuses what cannot be
-        now_ms = self._clock() // 1_000
+        made = Token("", **given)  # refuses what cannot be
+        _check_reserved(made)
+        if topics is None and not (made.admin or made.only_reads):
+            raise InvalidInput(
+                "a token that produces or consumes names its topics, got none: give --topic 'orders*', any number "
+                "(in Python topics=['orders*']); '*' is every topic but internal ones"
+            )
+        now_ms = self._clock.checked_ms()
         given |= {"created_ms": now_ms, "expires_ms": _expires_ms(expires, now_ms), "revoked_ms": None}
         while True:
             text = TokenText(secrets.token_hex(ID_BYTES), secrets.token_hex(SECRET_BYTES))
@@ -88,10 +102,10 @@ class Tokens:
         found = self.remembered(text)
         if found is None:
             given = _read(text)
-            row = self._store.read(lambda rows: rows.token(given.id))
-            if row is None:
+            known = self._look(given.id)
+            if known is None:
                 raise Unauthorized(REFUSED)
-            found = self._checked(given, self._remember(row))
+            found = self._checked(given, known)
         return found
 
     def remembered(self, text: str | None) -> Token | None:
@@ -101,6 +115,33 @@ class Tokens:
         if known is None or not self._is_fresh(known.read_us):
             return None
         return self._checked(given, known)
+
+    def has_ended(self, id: str | None) -> bool | None:
+        """Tell whether a token that was valid is so no longer, without a look into the store; None if it takes one.
+
+        None in place of an id means a caller that was let in before there were tokens.
+        """
+        if id is None:
+            return self.remembered_any()
+        known = self._remembered.get(id)
+        return None if known is None or not self._is_fresh(known.read_us) else not self._is_valid(known)
+
+    def ended(self, ids: Iterable[str | None]) -> set[str | None]:
+        """Return those of these tokens that were valid and are so no longer: see `has_ended`."""
+        found = {id: self.has_ended(id) for id in ids}
+        return {id for id, ended in found.items() if ended or (ended is None and self._has_ended_by_now(id))}
+
+    def _has_ended_by_now(self, id: str | None) -> bool:
+        if id is None:
+            return self.any()
+        known = self._look(id)
+        return known is None or not self._is_valid(known)
+
+    def has_proved(self, text: str | None) -> bool:
+        """Whether a text was that of a token when it was read last, however long ago. No look into the store."""
+        given = read_token_text(text)
+        known = None if given is None else self._remembered.get(given.id)
+        return given is not None and known is not None and is_secret(given.secret, known.secret_hash)
 
     def any(self) -> bool:
         """Whether there is a token, revoked or not: then everybody is asked for one. Believed as a token is."""
@@ -118,7 +159,8 @@ class Tokens:
 
     def revoke(self, id: str) -> Token:
         """End a token; again changes nothing. UnknownToken if there is none of this id."""
-        row = self._store.transact(lambda rows: _revoke(rows, id, self._clock() // 1_000))
+        # By the database's clock: a token can be revoked whatever this process's clock shows.
+        row = self._store.transact(lambda rows: _revoke(rows, id, rows.database_ms(self._clock() // 1_000)))
         with self._lock:
             self._remembered.pop(row.id, None)
         return _token(row)
@@ -128,12 +170,20 @@ class Tokens:
         return [_token(row) for row in self._store.read(lambda rows: rows.tokens())]
 
     def _checked(self, given: TokenText, known: Remembered) -> Token:
-        if not (is_secret(given.secret, known.secret_hash) and known.token.is_valid(moment_of(self._clock()))):
+        if not (is_secret(given.secret, known.secret_hash) and self._is_valid(known)):
             raise Unauthorized(REFUSED)
         return known.token
 
-    def _remember(self, row: TokenRow) -> Remembered:
-        known = Remembered(_token(row), row.secret_hash, self._clock())
+    def _is_valid(self, known: Remembered) -> bool:
+        return known.token.is_valid(moment_of(self._clock()))
+
+    def _look(self, id: str) -> Remembered | None:
+        read_us = self._clock()  # before it is read: what is read may change from then on
+        row = self._store.read(lambda rows: rows.token(id))
+        return None if row is None else self._remember(row, read_us)
+
+    def _remember(self, row: TokenRow, read_us: int) -> Remembered:
+        known = Remembered(_token(row), row.secret_hash, read_us)
         with self._lock:
             self._remembered.pop(row.id, None)
             while len(self._remembered) >= MOST_REMEMBERED:
@@ -157,6 +207,14 @@ def _patterns(what: str, patterns: Iterable[str]) -> tuple[str, ...]:
     if isinstance(patterns, str):
         raise InvalidInput(f"{what} must be several patterns, got the text {shown(patterns)}: put it into a list")
     return tuple(patterns)
+
+
+def _check_reserved(token: Token) -> None:
+    if token.producer_group in RESERVED_GROUPS:
+        raise InvalidInput(
+            f"the producer group {token.producer_group!r} is what workers call themselves: expected one of yours, "
+            "choose another name"
+        )
 
 
 def _expires_ms(expires: timedelta | None, now_ms: int) -> int | None:

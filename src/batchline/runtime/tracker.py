@@ -22,6 +22,7 @@ from batchline.core.tracker_checks import (
     check_tolerate,
 )
 from batchline.errors import InvalidInput, UnknownFanout, check_choice
+from batchline.runtime.broker_clock import clock_on
 from batchline.runtime.call_runner import CallRunner
 from batchline.runtime.clock import now_us
 from batchline.runtime.expiry_step import ExpireOutcome, ExpiryStep, ended_in
@@ -43,8 +44,8 @@ class Tracker:
         """A tracker on a store; `expiry` holds for fanouts that are opened without rules of their own."""
         self._store = store
         self._expiry = expiry or ExpiryRules()
-        self._now_us = clock
-        self._calls = CallRunner(store, clock)
+        self._clock = clock_on(store, clock)
+        self._calls = CallRunner(store, self._clock.checked_us)
         self._items = ItemFinisher(store, self._calls)
 
     def open(
@@ -75,7 +76,8 @@ class Tracker:
             tombstone_for_us=rules.tombstone_us,
             on_complete=check_message(on_complete),
         )
-        return self._store.transact(lambda rows: open_fanout(rows, new, self._now_us()))
+        moment_us = self._clock.checked_us()
+        return self._store.transact(lambda rows: open_fanout(rows, new, moment_us))
 
     def add(self, fanout: str, count: int, *, add_id: str | None = None) -> list[ItemGroup]:
         """Add items, and answer their groups, 64 to a group. With an `add_id` used before: the same groups again."""
@@ -83,7 +85,8 @@ class Tracker:
         check_count(count)
         # One of our own, so that repeating it after a lost connection adds nothing twice.
         named = secrets.token_hex(8) if add_id is None else check_name("add_id", add_id)
-        added = self._store.transact(lambda rows: add_items(rows, fanout, count, named, self._now_us()))
+        moment_us = self._clock.checked_us()
+        added = self._store.transact(lambda rows: add_items(rows, fanout, count, named, moment_us))
         return item_groups(fanout, added.number, added.salt, added.count)
 
     def seal(self, fanout: str, *, call_id: str | None = None) -> SealOutcome:
@@ -183,7 +186,7 @@ class Tracker:
         logged and tried again 10 minutes later; the others of the step are processed.
         """
         check_limit(limit)
-        return ExpiryStep(self._store, self._now_us).run(limit)
+        return ExpiryStep(self._store, self._clock.checked_us).run(limit)
 
     def list(
         self,
@@ -214,7 +217,7 @@ class Tracker:
     def _before_us(self, older_than: timedelta | None) -> int | None:
         if older_than is None:
             return None
-        return max(BEFORE_ALL_US, min(self._now_us() - span_us(check_age(older_than)), AFTER_ALL_US))
+        return max(BEFORE_ALL_US, min(self._clock() - span_us(check_age(older_than)), AFTER_ALL_US))
 
 
 def _call(call_id: str | None) -> str:

@@ -18,13 +18,13 @@ from typing import Final
 from batchline.core.consignment import Consignment, read_consignment
 from batchline.core.fanout import Ending
 from batchline.core.later import Later
-from batchline.core.message import Lease, LeasedMessage, NewMessage, Outcome
+from batchline.core.message import Lease, LeasedMessage, Outcome
 from batchline.core.name import reason_text
 from batchline.core.operation import check_count
 from batchline.core.pipeline import RETRY
 from batchline.core.pricing import price_of
 from batchline.core.retry import RetryRules
-from batchline.core.topic import DEAD, Topic, dead_letters_of
+from batchline.core.topic import DEAD, Topic
 from batchline.core.trouble import SERVING
 from batchline.errors import (
     InvalidMessage,
@@ -41,6 +41,7 @@ from batchline.runtime.clock import elapsed_seconds, wait_for
 from batchline.runtime.consumer import STOPPED, Consumer
 from batchline.runtime.deliveries import Deliveries
 from batchline.runtime.dispatcher import Dispatcher
+from batchline.runtime.lane_proofs import LaneProofs
 from batchline.runtime.lanes_in_hand import GivenBack, LanesInHand
 from batchline.runtime.limiter import Limiter
 from batchline.runtime.publisher import make_topics
@@ -49,7 +50,8 @@ from batchline.runtime.services import Services, Wait
 from batchline.runtime.supervisor import Supervised, Supervisor
 from batchline.runtime.timeline import Timeline
 from batchline.sinks.sink import Sink
-from batchline.stores.delivering import Delivery, dead_letter_id
+from batchline.stores.delivering import Delivery
+from batchline.stores.letters import Stray
 from batchline.stores.store import Store
 
 __all__ = ["Worker"]
@@ -62,7 +64,6 @@ LOOK_AT_LANES_S: Final = 0.1
 #: What begins the reason of a parcel that was given back without having been sent.
 NOT_ITS_TURN: Final = "its lane is not there yet"
 NOT_SENT: Final = (NOT_ITS_TURN, STOPPED)
-STRAYS: Final = "strays"
 
 
 class Worker(Supervised):
@@ -123,7 +124,7 @@ class Worker(Supervised):
             retry=retry,
             drain=drain,
             look_every=LOOK_EVERY,
-            services=Services(store, beat=Beat(self._timeline, name), clock=self._now_us, wait=wait),
+            services=Services(store, beat=Beat(self._timeline, name), wait=wait),
             finish=self._settle,
             wait=wait,
             chance=chance,
@@ -138,17 +139,20 @@ class Worker(Supervised):
             chance=chance,
         )
         self.supervisor.adopt(self.dispatcher.supervisor)
-        #: Parcels, and measurements, by what became of them: delivered, repeated, refused, failed.
+        #: Parcels, and measurements, by what became of them: delivered, repeated, refused, failed; and strays.
         self.parcels: Counter[str] = Counter()
         self.measurements: Counter[str] = Counter()
         #: Told of each parcel that has arrived, in the loop's thread.
         self.on_delivered: Callable[[Consignment], object] | None = None
         self._sending = Sending(sink, self.dispatcher, price, concurrency)
         self._lanes = LanesInHand(clock, in_hand)
+        self._proofs = LaneProofs(self.deliveries.proofs)
         self._close = close
         self._closed: SinkClosed | None = None
         #: By message, what is to be told of it when it is done.
         self._verdicts: dict[str, Delivery] = {}
+        #: By message, why it is a stray.
+        self._strays: dict[str, str] = {}
 
     @property
     def endings(self) -> Sequence[Ending]:
@@ -193,10 +197,8 @@ class Worker(Supervised):
     # --- a parcel ---
 
     async def _handle(self, message: LeasedMessage) -> Later | None:
-        try:
-            parcel = read_consignment(message.body)
-        except InvalidMessage as error:
-            log.warning("message %s is no parcel, so it goes to the dead letters: %s", message.id, error)
+        parcel = await self._accepted(message)
+        if parcel is None:
             return None
         try:
             with self._sending.waiting(parcel):
@@ -211,6 +213,23 @@ class Worker(Supervised):
         finally:
             self._lanes.dropped(parcel)
 
+    async def _accepted(self, message: LeasedMessage) -> Consignment | None:
+        """Return the parcel that publishing put into a message; None if there is none, for the message is a stray.
+
+        Its measurements are expanded only when it is sent.
+        """
+        try:
+            parcel = read_consignment(message.body)
+            stray = await self._proofs.reason(message, parcel)
+        except InvalidMessage as error:
+            stray = f"no parcel: {error}"
+        if not stray:
+            return parcel
+        log.warning("message %s goes to the dead letters: %s", message.id, stray)
+        self.parcels["strays"] += 1
+        self._strays[message.id] = stray
+        return None
+
     async def _sent(self, message: LeasedMessage, parcel: Consignment, error: object) -> Later | None:
         if isinstance(error, PartlyDelivered):
             await self._in_part(message, parcel, error)
@@ -224,7 +243,7 @@ class Worker(Supervised):
                 self.parcels["failed"] += 1
                 return Later(timedelta(seconds=self._lanes.failed(parcel, self._pause_s)), reason)
             error = RefusedParcel(f"{self._given_up()}: {reason}")
-        dead = None if error is None else replace(parcel, reason=reason_text(error_text(error)))
+        dead = None if error is None else parcel.altered(reason=reason_text(error_text(error)))
         self._arrive(message, Delivery(message, parcel, dead))
         return None
 
@@ -241,12 +260,12 @@ class Worker(Supervised):
         if not rest.count:
             self._arrive(message, Delivery(message, parcel, dead))
             return
-        at_ms = self._timeline.now_ms() + round(self._lanes.failed(parcel, self._pause_s) * 1_000)
+        # A span: the moment is that of the transaction, by a clock that is right then.
+        after_ms = round(self._lanes.failed(parcel, self._pause_s) * 1_000)
         self.parcels["failed"] += 1
         self._count(parcel.count - rest.count, part.count)
-        self._verdicts[message.id] = Delivery(
-            message, parcel, dead, rest, at_ms, _next_id(message.id, _rests_before(message.id))
-        )
+        next_id = _next_id(message.id, _rests_before(message.id))
+        self._verdicts[message.id] = Delivery(message, parcel, dead, rest=rest, rest_after_ms=after_ms, rest_id=next_id)
 
     def _arrive(self, message: LeasedMessage, delivery: Delivery) -> None:
         parcel, dead = delivery.parcel, delivery.dead
@@ -280,9 +299,6 @@ class Worker(Supervised):
     def _given_up(self) -> str:
         return f"given up after {self._give_up_after} attempts"
 
-    def _now_us(self) -> int:
-        return self._timeline.now_ms() * 1_000
-
     def _pause_s(self, failures: int) -> float:
         return self._retry.pause_ms(failures, self._chance()) / 1_000
 
@@ -290,28 +306,23 @@ class Worker(Supervised):
 
     def _settle(self, finished: Sequence[tuple[LeasedMessage, Lease]]) -> Sequence[Outcome]:
         """In a thread: tell the store what became of parcels, by the leases that they have by now."""
-        strays = [(message, lease) for message, lease in finished if message.id not in self._verdicts]
-        if strays:
-            self._bury(strays)
+        strays = [
+            Stray(lease, message.body, message.attempts, self._strays[message.id])
+            for message, lease in finished
+            if message.id in self._strays
+        ]
         deliveries = [
             replace(self._verdicts[message.id], lease=lease)
             for message, lease in finished
             if message.id in self._verdicts
         ]
-        outcomes = {one.id: one for one in self.deliveries.settle(deliveries)} if deliveries else {}
+        told = [*(self.deliveries.settle(deliveries) if deliveries else ())]
+        told += self.deliveries.bury(strays) if strays else ()
         for message, _ in finished:
             self._verdicts.pop(message.id, None)
-        return [outcomes.get(message.id, Outcome(message.id, "done")) for message, _ in finished]
-
-    def _bury(self, strays: Sequence[tuple[LeasedMessage, Lease]]) -> None:
-        """Messages that are no parcels: to the dead letters as they are."""
-        dead = [NewMessage(message.body, id=dead_letter_id(message.id)) for message, _ in strays]
-        outcomes = self._timeline.create(dead_letters_of(self.topic), dead, producer_group=STRAYS)
-        # Somebody has used the id for something else: better another id than no message.
-        taken = [message.body for (message, _), one in zip(strays, outcomes, strict=True) if not one.ok]
-        if taken:
-            self._timeline.create(dead_letters_of(self.topic), taken, producer_group=STRAYS)
-        self._timeline.done([lease for _, lease in strays])
+            self._strays.pop(message.id, None)
+        outcomes = {one.id: one for one in told}
+        return [outcomes.get(message.id) or Outcome(message.id, "lost") for message, _ in finished]
 
     async def _look(self) -> None:
         """While somebody waits for a parcel that is not in hand, look how far its lane has come."""

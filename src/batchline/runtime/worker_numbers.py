@@ -11,7 +11,7 @@ from batchline.runtime.worker import Worker
 
 __all__ = ["WorkerNumbers"]
 
-PARCELS = ("delivered", "repeated", "refused", "failed")
+PARCELS = ("delivered", "repeated", "refused", "failed", "strays")
 MEASUREMENTS = ("delivered", "refused")
 
 

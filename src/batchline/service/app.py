@@ -6,38 +6,37 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
-import msgspec
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from batchline.core.token import Token
-from batchline.errors import BatchlineError, Unauthorized, WrongMethod
+from batchline.errors import BatchlineError, StoreError, StoreUnavailable, WrongMethod
 from batchline.runtime.clock import elapsed_seconds
+from batchline.service.answering import respond
 from batchline.service.caller import NOBODY, Caller
 from batchline.service.observer import Observers, Sighting
-from batchline.service.operation import Answer, Call, Operation, Right, Socket, SocketCall
+from batchline.service.operation import Answer, Call, Operation, Right, Shares, Socket, SocketCall
 from batchline.service.origin import check_origin
 from batchline.service.parts import Parts
 from batchline.service.reading import query_form, read_form
 from batchline.service.recent_answers import RecentAnswers
 from batchline.service.router import Router
 from batchline.wire.form import GROUP_HEADER
-from batchline.wire.problems import PROBLEM_JSON, RETRY_AFTER_S, ProblemForm, problem_of
+from batchline.wire.problems import PROBLEM_JSON, RETRY_AFTER_S, ProblemForm, problem_of, retry_after_s
 
-__all__ = ["BEARER_PROTOCOL", "App"]
+__all__ = ["App"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-#: A browser cannot set headers on a socket: there the token is one of the subprotocols that it offers.
-BEARER_PROTOCOL: Final = "bearer."
 LOG: Final = logging.getLogger("batchline.service")
 BROKEN: Final = ProblemForm("/problems/InternalError", "Something went wrong here", 500, "it is in the service's log")
+UNCHECKED: Final = f"the store does not answer, and without it no token can be checked: try again in {RETRY_AFTER_S} s"
 #: The status of a socket that was not refused.
 SWITCHED: Final = 101
-encode: Final = msgspec.json.Encoder().encode
+#: What changes something on a topic, or takes messages from it.
+CHANGES: Final = ("produce", "consume")
 
 
 class App:
@@ -65,41 +64,51 @@ class App:
         if scope["type"] != "http":
             return
         request = Request(scope, receive, send)
-        sighting = self._observers.began(request.method)
+        sighting, shares = self._observers.began(request.method), Shares.of(self._parts)
         try:
-            response = await self._refused_or_answered(request, sighting)
+            response = await self._refused_or_answered(request, sighting, shares)
             sighting.status = response.status_code
             await response(scope, receive, send)
-        except ClientDisconnect:
+        except (ClientDisconnect, TimeoutError):  # it is gone, or does not read: the server closes the connection
             return
         finally:
+            shares.end()
             self._observers.ended(sighting)
 
-    async def _refused_or_answered(self, request: Request, sighting: Sighting) -> Response:
+    async def _refused_or_answered(self, request: Request, sighting: Sighting, shares: Shares) -> Response:
         try:
-            return await self._answer(request, sighting)
+            return await self._answer(request, sighting, shares)
         except ClientDisconnect:
             raise
         except Exception as error:  # noqa: BLE001 - what we do not know is logged, and answered as such
             return self._refusal(request, error, sighting)
 
-    async def _answer(self, request: Request, sighting: Sighting) -> Response:
+    async def _answer(self, request: Request, sighting: Sighting, shares: Shares) -> Response:
         found = self._router.find(request.method, request.scope["raw_path"])
         caller = await self._caller(request, found.operation, sighting)
-        check_right(found.operation.right, found.path, caller)
+        await self._check_right(found.operation.right, found.path, caller)
         question = self._recent.question(request, caller)
         kept = self._recent.find(question)
         if kept is not None:
             return kept
         with self._parts.under_way.working(urgent=found.operation.urgent):
-            call = Call(self._parts, caller, found.path, await read_form(request, found.operation), request)
-            answer = await self._done(found.operation, call)
-            return self._recent.keep(question, _response(answer, found.operation.status))
+            form = await read_form(request, found.operation, self._parts.under_way, shares.body)
+            if caller is not NOBODY:  # a body may have come slowly
+                await self._parts.check_token(caller.token_id)
+            call = Call(self._parts, caller, found.path, form, request, *shares)
+            response = await self._done(found.operation, call)
+            return self._recent.keep(question, response)
 
-    async def _done(self, operation: Operation, call: Call[Any]) -> Answer:
+    async def _done(self, operation: Operation, call: Call[Any]) -> Response:
         if inspect.iscoroutinefunction(operation.handler):
-            return cast("Answer", await operation.handler(call))
-        return cast("Answer", await self._parts.in_thread(operation.handler, call))
+            return respond(cast("Answer", await operation.handler(call)), operation.status)
+        if operation.most_bytes:
+            await call.share.take(operation.most_bytes)
+        # Encoded there, too: a large answer would keep all others waiting.
+        response = await self._parts.in_thread(_handled, operation, call)
+        if operation.most_bytes:
+            call.share.keep(len(response.body))
+        return response
 
     async def _live(self, socket: WebSocket) -> None:
         """Live as long as a socket; if it is refused, answer why. Observers are told when it is over."""
@@ -119,11 +128,22 @@ class App:
     async def _handle(self, socket: WebSocket, sighting: Sighting) -> None:
         found = self._sockets.find("GET", socket.scope["raw_path"])
         caller = await self._caller(socket, found.operation, sighting)
-        check_right(found.operation.right, found.path, caller)
+        await self._check_right(found.operation.right, found.path, caller)
         form = query_form(socket.scope["query_string"], found.operation.form)
-        text = None if caller.token is None else token_text(socket)
         with self._parts.under_way.connected():
-            await found.operation.handler(SocketCall(self._parts, caller, found.path, form, socket, text))
+            await found.operation.handler(SocketCall(self._parts, caller, found.path, form, socket))
+
+    async def _check_right(self, right: Right, path: Mapping[str, str], caller: Caller) -> None:
+        """The caller may do this with what the address names, or is refused; also if its topic is internal."""
+        check_right(right, path, caller)
+        topic, internal = path.get("topic"), self._parts.internal
+        if topic is None or right not in CHANGES:
+            return
+        known = internal.remembered(caller, topic)
+        if known is None:
+            await self._parts.in_thread(internal.check, caller, topic)
+        else:
+            internal.check(caller, topic, known)
 
     async def _caller(self, connection: HTTPConnection, operation: Operation | Socket, sighting: Sighting) -> Caller:
         """Who asks; who is asked for no token is nobody, and the store need not be there for that."""
@@ -131,7 +151,11 @@ class App:
         if operation.right == "none":
             check_origin(connection.headers, any_host=True)
             return NOBODY
-        caller = await self.caller_of(connection)
+        try:
+            caller = await self.caller_of(connection)
+        except StoreError as error:
+            # Of whoever has not proved a right to ask, the store's error would name its host and user.
+            raise StoreUnavailable(UNCHECKED) from error
         sighting.token = "" if caller.token is None else caller.token.id
         return caller
 
@@ -142,14 +166,9 @@ class App:
             asked = await self._parts.in_thread(self._parts.tokens.any)
         check_origin(connection.headers, any_host=self._any_host or asked)
         said_group = unquote(connection.headers.get(GROUP_HEADER, "")) or None
-        caller = Caller(await self._token(connection) if asked else None, said_group)
+        caller = Caller(await self._parts.guard.check(connection) if asked else None, said_group)
         caller.check_said_group()
         return caller
-
-    async def _token(self, connection: HTTPConnection) -> Token:
-        text, tokens = token_text(connection), self._parts.tokens
-        found = tokens.remembered(text)
-        return await self._parts.in_thread(tokens.check, text) if found is None else found
 
     def _refusal(self, request: HTTPConnection, error: Exception, sighting: Sighting) -> Response:
         """What is answered to who is refused, or met a defect of ours."""
@@ -158,29 +177,18 @@ class App:
             return self._problem(request, error)
         LOG.error("in %s", sighting.operation, exc_info=error)
         sighting.problem = "InternalError"
-        return _response(BROKEN, 500, PROBLEM_JSON)
+        return respond(BROKEN, 500, PROBLEM_JSON)
 
     def _problem(self, request: HTTPConnection, error: BatchlineError) -> Response:
         problem = problem_of(error)
-        response = _response(problem, problem.status, PROBLEM_JSON)
+        response = respond(problem, problem.status, PROBLEM_JSON)
         if problem.status == 401:
             response.headers["www-authenticate"] = "Bearer"
         if problem.status in (429, 503):
-            response.headers["retry-after"] = str(RETRY_AFTER_S)
+            response.headers["retry-after"] = str(retry_after_s(error))
         if isinstance(error, WrongMethod):
             response.headers["allow"] = ", ".join(self._router.methods(request.scope["raw_path"]))
         return response
-
-
-def token_text(connection: HTTPConnection) -> str:
-    """The text that proves who asks: in a header, or, of a socket, among the subprotocols that it offers."""
-    kind, _, text = connection.headers.get("authorization", "").partition(" ")
-    if kind.lower() == "bearer" and text.strip():
-        return text.strip()
-    for offered in connection.scope.get("subprotocols", ()):
-        if offered.startswith(BEARER_PROTOCOL):
-            return str(offered.removeprefix(BEARER_PROTOCOL))
-    raise Unauthorized("expected a token: Authorization: Bearer bl_…")
 
 
 def check_right(right: Right, path: Mapping[str, str], caller: Caller) -> None:
@@ -193,9 +201,5 @@ def check_right(right: Right, path: Mapping[str, str], caller: Caller) -> None:
         caller.check_topic(path["topic"])
 
 
-def _response(answer: Answer, status: int, media_type: str = "application/json") -> Response:
-    if answer is None:
-        return Response(status_code=204)
-    if isinstance(answer, Response):
-        return answer
-    return Response(encode(answer), status, {"cache-control": "no-store"}, media_type)
+def _handled(operation: Operation, call: Call[Any]) -> Response:
+    return respond(cast("Answer", operation.handler(call)), operation.status)

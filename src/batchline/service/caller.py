@@ -33,6 +33,11 @@ class Caller:
     said_group: str | None = None
 
     @property
+    def token_id(self) -> str | None:
+        """What names its token, so that the token can be looked at again; None where there are no tokens."""
+        return None if self.token is None else self.token.id
+
+    @property
     def is_anybody(self) -> bool:
         """Whether there are no tokens, so that everybody may do everything."""
         return self.token is None
@@ -52,6 +57,10 @@ class Caller:
         if self.token is not None and not self.token.may_use(topic):
             raise Forbidden(f"this token is not for topic {topic!r}")
         return topic
+
+    def names_topic(self, topic: str) -> bool:
+        """Whether it may use a topic even if that is internal."""
+        return self.token is None or self.token.names(topic)
 
     def may_see(self, topic: str) -> bool:
         """Whether it may know of a topic."""

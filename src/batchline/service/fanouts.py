@@ -78,7 +78,7 @@ def open_fanout(call: Call[NewFanoutForm]) -> FanoutForm:
     if form.parent is not None:
         own_fanout(call, form.parent)
     if form.on_complete is not None:
-        caller.check_topic(form.on_complete.topic)
+        call.parts.internal.check(caller, caller.check_topic(form.on_complete.topic))
     try:
         return fanout_form(_opened(call))
     except FanoutExists:

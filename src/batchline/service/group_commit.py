@@ -70,8 +70,8 @@ class GroupCommit(Supervised):
                 durable.set_exception(LandingUnavailable("the landing was interrupted: send the request again"))
 
     def _count(self, arrivals: Sequence[Arrival]) -> None:
-        parts = [part for arrival in arrivals for part in arrival.parts]
-        malformed = sum(isinstance(part, Malformed) for part in parts)
-        self.malformed += malformed
-        self.landed += len(parts) - malformed
+        for arrival in arrivals:
+            malformed = sum(isinstance(part, Malformed) for part in arrival.parts)
+            self.malformed += malformed
+            self.landed += len(arrival.parts) - malformed
         self.files += 1

@@ -34,6 +34,10 @@ class Hand:
         """How many more may be pushed now, at once."""
         return min(max(self.prefetch - len(self._leases), 0), MOST_AT_ONCE)
 
+    def has(self, lease: Lease) -> bool:
+        """Whether the message of a lease was pushed and is not finished."""
+        return lease.message_key in self._leases
+
     def take(self, leases: Iterable[Lease]) -> None:
         """Note leases of messages that were pushed."""
         self._leases.update((lease.message_key, lease) for lease in leases)
@@ -50,6 +54,11 @@ class Hand:
         """Forget leases of messages that were done or released, or were lost before."""
         for lease in leases:
             self._leases.pop(lease.message_key, None)
+
+    def keep(self, leases: Iterable[Lease]) -> None:
+        """Forget all but these: others have taken them over."""
+        kept = {lease.message_key for lease in leases}
+        self._leases = {key: lease for key, lease in self._leases.items() if key in kept}
 
     def sweep(self, now_ms: int) -> None:
         """Forget those whose leases have ended: they are others' by now."""

@@ -6,7 +6,8 @@ from contextlib import closing, contextmanager
 from socket import socket
 from typing import Any, Final
 
-from batchline.service.listening import address_of, listening, run_fast, serve, serve_app
+from batchline.service.connection_gate import ConnectionGate
+from batchline.service.listening import Tls, address_of, listening, run_fast, serve, serve_app
 from batchline.service.service import Service
 from batchline.stores.store import Store
 
@@ -25,9 +26,19 @@ def serve_in_thread(store: Store, listen: str = FREE, **settings: Any) -> Iterat
 
 
 @contextmanager
-def serve_app_in_thread(app: Any, listen: str = FREE, dismiss: Callable[[], None] = lambda: None) -> Iterator[str]:
+def serve_app_in_thread(
+    app: Any,
+    listen: str = FREE,
+    dismiss: Callable[[], None] = lambda: None,
+    gate: ConnectionGate | None = None,
+    tls: Tls | None = None,
+) -> Iterator[str]:
     """Serve an application on a free port of this machine; gives the URL."""
-    with _running(lambda listener, stop: serve_app(app, listener, stop=stop, dismiss=dismiss), listen) as url:
+
+    def serving(listener: socket, stop: threading.Event) -> Coroutine[Any, Any, None]:
+        return serve_app(app, listener, stop=stop, dismiss=dismiss, gate=gate, tls=tls)
+
+    with _running(serving, listen) as url:
         yield url
 
 

@@ -3,12 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 
-from batchline.core.message import Lease, LeasedMessage, read_lease
+from batchline.core.message import LARGEST_BODY, Lease, LeasedMessage, read_lease
+from batchline.core.timeline_checks import LEASED_BYTES, MOST_LEASED, check_number
 from batchline.errors import Forbidden, InvalidInput, TopicDeleted, UnknownTopic
+from batchline.service.answering import LARGE, respond
 from batchline.service.caller import Caller
 from batchline.service.messages import MESSAGES
 from batchline.service.operation import Call, Operation
@@ -35,13 +39,18 @@ from batchline.wire.topics import NextDue
 __all__ = ["OPERATIONS", "checked_leases"]
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+#: More messages than these are encoded in a thread, however small they are.
+MANY: Final = 256
 
 
 class HeldQuery(Form):
-    """Whose leases, on all topics or on one."""
+    """Whose leases, on all topics or on one; and which page: `after` is the `next` of the page before."""
 
     consumer: Name
     topic: Name | None = None
+    after: str | None = None
+    #: Bytes of bodies that the page has at most, unless it is one message alone; up to 8 MiB, which is the default.
+    max_bytes: int = LEASED_BYTES
 
 
 class UpcomingQuery(Form):
@@ -58,27 +67,46 @@ class NextDueQuery(Form):
     consumer: Name | None = None
 
 
-async def lease_messages(call: Call[LeaseForm]) -> LeasedMessages:
+async def lease_messages(call: Call[LeaseForm]) -> LeasedMessages | Response:
     """Lease messages that are due, the oldest first; if there are none, wait for them if asked to."""
     form, wait = call.form, wait_of(call.form.wait)
+    check_number("limit", form.limit, MOST_LEASED)
+    max_bytes = LEASED_BYTES if form.max_bytes is None else form.max_bytes
+    check_number("max_bytes", max_bytes, LEASED_BYTES)
     wanted = Wanted(
         call.caller.check_consumer(form.consumer),
         lambda: form.limit,
         duration=given_span("duration", form.duration),
         buckets=None if form.buckets is None else range(*form.buckets),
+        check=partial(call.parts.check_token, call.caller.token_id),
+        max_bytes=max_bytes,
+        share=call.share,
     )
+    await call.share.take(wanted.most_bytes(form.limit))
     found = await call.parts.in_thread(_lease_now, call, wanted)
+    wanted.keep(found)
     if not found and wait:
         with call.parts.under_way.resting():
             pump, wait_s = call.parts.pumps.of(call.topic), wait.total_seconds()
             found = await while_connected(pump, wanted, wait_s, call.request.receive)
+    if len(found) > MANY or sum(len(message.body) for message in found) > LARGE:
+        return await call.parts.in_thread(_large_answer, found)
     return leased_messages(found)
 
 
+def _large_answer(found: list[LeasedMessage]) -> Response:
+    return respond(leased_messages(found), 200)
+
+
 def _lease_now(call: Call[LeaseForm], wanted: Wanted) -> list[LeasedMessage]:
-    lease = call.parts.timeline.lease
-    limit = wanted.limit()
-    return lease(call.topic, wanted.consumer, limit=limit, duration=wanted.duration, buckets=wanted.buckets)
+    return call.parts.timeline.lease(
+        call.topic,
+        wanted.consumer,
+        limit=wanted.limit(),
+        duration=wanted.duration,
+        buckets=wanted.buckets,
+        max_bytes=wanted.max_bytes,
+    )
 
 
 def wait_of(text: str | None) -> timedelta:
@@ -164,12 +192,17 @@ def checked_leases(caller: Caller, topic: str, texts: list[str]) -> list[Lease]:
 
 
 def my_leases(call: Call[HeldQuery]) -> LeasedMessages:
-    """The messages that a consumer has leased and not finished, so that it goes on with them after a restart."""
+    """List what a consumer has leased and not finished, without the leases of its live sessions, in pages."""
     consumer, topic = call.caller.check_consumer(call.form.consumer), call.form.topic
     if topic is not None:
         call.caller.check_topic(topic)
-    held = call.parts.timeline.my_leases(consumer, topic=topic)
-    return leased_messages([message for message in held if call.caller.may_see(message.held.topic)])
+    check_number("max_bytes", call.form.max_bytes, LEASED_BYTES)
+    page = call.parts.timeline.leases_page(consumer, topic=topic, after=call.form.after, max_bytes=call.form.max_bytes)
+    return leased_messages([one for one in page.messages if _may_have(call, one.held.topic)], page.next)
+
+
+def _may_have(call: Call[HeldQuery], topic: str) -> bool:
+    return call.caller.may_see(topic) and not call.parts.internal.is_reserved(call.caller, topic)
 
 
 def list_upcoming(call: Call[UpcomingQuery]) -> UpcomingMessages:
@@ -192,11 +225,29 @@ CHANGED: Final = (UnknownTopic, TopicDeleted)
 
 OPERATIONS: Final = (
     Operation("POST", f"{MESSAGES}/lease", "consume", lease_messages, LeaseForm, LeasedMessages, refusals=CHANGED),
-    Operation("POST", f"{MESSAGES}/lease-one", "consume", lease_one, LeaseOneForm, LeasedMessages, refusals=CHANGED),
+    Operation(
+        "POST",
+        f"{MESSAGES}/lease-one",
+        "consume",
+        lease_one,
+        LeaseOneForm,
+        LeasedMessages,
+        refusals=CHANGED,
+        most_bytes=LARGEST_BODY,
+    ),
     Operation("POST", f"{MESSAGES}/extend", "consume", extend_leases, ExtendForm, Outcomes, refusals=CHANGED),
     Operation("POST", f"{MESSAGES}/release", "consume", release_leases, ReleaseForm, Outcomes, refusals=CHANGED),
     Operation("POST", f"{MESSAGES}/done", "consume", finish_leases, LeasesForm, Outcomes, refusals=CHANGED),
-    Operation("GET", "/v1/leases", "consume", my_leases, HeldQuery, LeasedMessages, refusals=(UnknownTopic,)),
+    Operation(
+        "GET",
+        "/v1/leases",
+        "consume",
+        my_leases,
+        HeldQuery,
+        LeasedMessages,
+        refusals=(UnknownTopic,),
+        most_bytes=LEASED_BYTES,
+    ),
     Operation("GET", f"{TOPIC}/upcoming", "consume", list_upcoming, UpcomingQuery, UpcomingMessages, refusals=CHANGED),
     Operation("GET", f"{TOPIC}/next-due", "consume", next_due, NextDueQuery, NextDue, refusals=CHANGED),
 )

@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import math
 import signal
 import socket
 import threading
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 from batchline.errors import InvalidInput, MissingExtra
 from batchline.runtime.clock import wait_for
+from batchline.service.connection_gate import ConnectionGate
 from batchline.service.service import Service
 from batchline.wire.push import LARGEST_FRAME
 
@@ -20,6 +22,8 @@ try:
     import uvicorn
 except ModuleNotFoundError as error:
     raise MissingExtra("the service needs uvicorn: pip install 'batchline[service]'") from error
+from batchline.service.accepting import Acceptor, allow_files
+from batchline.service.limited_http import LimitedHttp
 
 __all__ = ["Tls", "address_of", "listening", "run_fast", "serve", "serve_app"]
 
@@ -37,15 +41,28 @@ class Tls:
 
 
 class _Server(uvicorn.Server):
-    """One that leaves signals to us: uvicorn raises them once more when it has ended, and no summary would be told."""
+    """A server that leaves signals to us: uvicorn raises them again at its end, and no summary would be printed."""
 
-    def __init__(self, config: uvicorn.Config, dismiss: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, gate: ConnectionGate, dismiss: Callable[[], None]) -> None:
         super().__init__(config)
-        self._dismiss = dismiss
+        self._gate, self._dismiss = gate, dismiss
+        self._acceptors: list[Acceptor] = []
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections, each through the gate."""
+        self._gate.limit_total(allow_files(self._gate.limits.connections))
+        self.servers = []
+        self._acceptors = [Acceptor(one, self._gate, self._protocol, self.config.ssl) for one in sockets or ()]
+        self.started = True
+
+    def _protocol(self, address: str) -> LimitedHttp:
+        return LimitedHttp(self._gate, address, config=self.config, server_state=self.server_state, app_state={})
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no more requests, and end with those under way."""
         self._dismiss()
+        for acceptor in self._acceptors:
+            acceptor.close()
         await super().shutdown(sockets)
 
     @contextmanager
@@ -78,32 +95,53 @@ async def serve_app(
     stop: threading.Event | None = None,
     tls: Tls | None = None,
     dismiss: Callable[[], None] = lambda: None,
+    gate: ConnectionGate | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM, or, in a thread, until `stop` is set; `look` is called all the while.
 
-    At its end `dismiss` is called, so that those who wait for something do so no longer.
+    At its end `dismiss` is called, so that those who wait for something do so no longer. `gate` limits connections.
     """
+    gate = gate or ConnectionGate()
     config = uvicorn.Config(
         app,
+        # Addresses that a client names in headers are believed from none but the proxies that are named.
+        proxy_headers=bool(gate.limits.proxies),
+        forwarded_allow_ips=list(gate.limits.proxies),
         ws="websockets-sansio",
         ws_max_size=LARGEST_FRAME,
         ws_per_message_deflate=False,  # it would cost each socket more memory than all the rest
         log_level="error",
         lifespan="off",
         timeout_graceful_shutdown=GRACE_S,
+        timeout_keep_alive=math.ceil(gate.limits.idle_s) + 1,  # the gate ends idle connections
         ssl_certfile=tls.certificate if tls else None,
         ssl_keyfile=tls.key if tls else None,
     )
-    await _serve(_Server(config, dismiss), listener, look, stop)
+
+    def look_at_all() -> None:
+        gate.look()
+        look()
+
+    await _serve(_Server(config, gate, dismiss), listener, look_at_all, stop)
 
 
 async def serve(
-    service: Service, listener: socket.socket, *, stop: threading.Event | None = None, tls: Tls | None = None
+    service: Service,
+    listener: socket.socket,
+    *,
+    stop: threading.Event | None = None,
+    tls: Tls | None = None,
+    dismiss: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve a service in the same way, and do its background work meanwhile."""
+
+    def dismiss_all() -> None:
+        service.dismiss()
+        dismiss()
+
     background = asyncio.create_task(service.background.run())
     try:
-        await serve_app(service.app, listener, stop=stop, tls=tls, dismiss=service.dismiss)
+        await serve_app(service.app, listener, stop=stop, tls=tls, dismiss=dismiss_all, gate=service.gate)
     finally:
         service.background.stop()
         await background

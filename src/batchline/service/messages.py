@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from batchline.core.message import read_lease
+from batchline.core.message import LARGEST_BODY, read_lease
+from batchline.core.timeline_checks import LEASED_BYTES
 from batchline.errors import CallTaken, ForeignMessage, TopicDeleted, UnknownMessage, UnknownTopic
 from batchline.service.operation import Call, Operation
 from batchline.wire.form import Form
@@ -86,6 +87,15 @@ OPERATIONS: Final = (
     Operation("POST", MESSAGES, "produce", create_messages, NewMessages, Outcomes, refusals=(*CHANGED, CallTaken)),
     Operation("POST", f"{MESSAGES}/move", "produce", move_messages, MoveForm, Outcomes, refusals=CHANGED),
     Operation("POST", f"{MESSAGES}/cancel", "produce", cancel_messages, CancelForm, Outcomes, refusals=(UnknownTopic,)),
-    Operation("GET", f"{MESSAGES}/{{id}}", "read", read_message, ReadQuery, MessageForm, refusals=READ),
-    Operation("GET", "/v1/messages", "produce", my_messages, PageQuery, Messages),
+    Operation(
+        "GET",
+        f"{MESSAGES}/{{id}}",
+        "read",
+        read_message,
+        ReadQuery,
+        MessageForm,
+        refusals=READ,
+        most_bytes=LARGEST_BODY,
+    ),
+    Operation("GET", "/v1/messages", "produce", my_messages, PageQuery, Messages, most_bytes=LEASED_BYTES),
 )

@@ -6,6 +6,7 @@ from typing import Final
 from batchline import __version__
 from batchline.errors import MissingExtra
 from batchline.runtime.supervisor import Supervisor
+from batchline.service.connection_gate import REASONS, ConnectionGate
 from batchline.service.observer import Sighting
 from batchline.service.under_way import UnderWay
 
@@ -57,14 +58,32 @@ class Metrics:
         self._store_failed = Counter(
             "batchline_store_call_failures", "Calls that the store has failed.", ["call"], registry=registry
         )
+        self._lost: Callable[[], int] = lambda: 0
+        registry.register(_LostConnections(lambda: self._lost()))
         self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._waiting = Gauge("batchline_http_requests_waiting", "Requests that wait for messages.", registry=registry)
         self._sockets = Gauge("batchline_sockets", "WebSockets that are open.", registry=registry)
 
-    def watch(self, under_way: UnderWay) -> None:
-        """Tell of those who wait for messages."""
+        self._connections = Gauge("batchline_connections", "Connections that are open.", registry=registry)
+        self._refused_connections = Counter(
+            "batchline_connections_refused", "Connections refused or dropped, by reason.", ["reason"], registry=registry
+        )
+        for reason in REASONS:
+            self._refused_connections.labels(reason)
+
+    def watch(self, under_way: UnderWay, gate: ConnectionGate) -> None:
+        """Show connections, and those who wait for messages."""
+        self._connections.set_function(lambda: gate.open)
         self._waiting.set_function(lambda: under_way.waiting - under_way.sockets)
         self._sockets.set_function(lambda: under_way.sockets)
+
+    def watch_store(self, lost: Callable[[], int]) -> None:
+        """Count the connections to the store that were lost."""
+        self._lost = lost
+
+    def refused_connection(self, reason: str) -> None:
+        """Count a connection that was refused, or dropped."""
+        self._refused_connections.labels(reason).inc()
 
     def began(self) -> None:
         """A request has come."""
@@ -118,6 +137,18 @@ class _Loops:
             degraded.add_metric([name], name in failing)
         yield failures
         yield degraded
+
+
+class _LostConnections:
+    """A counter that the store keeps."""
+
+    def __init__(self, lost: Callable[[], int]) -> None:
+        self._lost = lost
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the counter."""
+        text = "Connections to the store that were lost while a call used them."
+        yield CounterMetricFamily("batchline_store_connections_lost", text, value=self._lost())
 
 
 class _Some:

@@ -17,7 +17,7 @@ JSON: Final = "application/json"
 REFERENCE: Final = "#/components/schemas/{name}"
 #: How every request may be refused.
 ALWAYS: Final = (errors.WrongContent, errors.Forbidden, errors.Overloaded, errors.StoreUnavailable)
-WITH_TOKEN: Final = (errors.Unauthorized,)
+WITH_TOKEN: Final = (errors.Unauthorized, errors.TooManyFailures)
 WITH_BODY: Final = (errors.TooLarge, errors.TooSlow, errors.WrongMedia)
 NAME: Final = {"type": "string", "minLength": 1, "maxLength": 255}
 TITLE: Final = "Batchline"

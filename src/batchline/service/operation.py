@@ -2,18 +2,19 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
 from batchline.errors import BatchlineError
+from batchline.service.answer_share import AnswerShare
 from batchline.service.caller import Caller
 from batchline.service.parts import Parts
 from batchline.wire.form import Form
 
-__all__ = ["Answer", "Call", "NoForm", "Operation", "Right", "Socket", "SocketCall"]
+__all__ = ["Answer", "Call", "NoForm", "Operation", "Right", "Shares", "Socket", "SocketCall"]
 
 F = TypeVar("F", bound=Form, covariant=True)
 #: A form; or, of what is no JSON, the response itself; nothing for 204.
@@ -26,6 +27,23 @@ class NoForm(Form):
     """A request that says nothing more than its address."""
 
 
+class Shares(NamedTuple):
+    """What a request has of the bytes that all of them may have together: for its answer, and its body."""
+
+    share: AnswerShare
+    body: AnswerShare
+
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """Nothing yet."""
+        return cls(AnswerShare(parts.answers), AnswerShare(parts.bodies))
+
+    def end(self) -> None:
+        """Have nothing any more."""
+        for one in self:
+            one.end()
+
+
 @dataclass(frozen=True, slots=True)
 class Call(Generic[F]):
     """A request that is in order: who asks, for what."""
@@ -35,6 +53,10 @@ class Call(Generic[F]):
     path: Mapping[str, str]
     form: F
     request: Request
+    #: What its answer has of the bytes that all answers may have.
+    share: AnswerShare
+    #: And what its body has, for handlers that read it themselves.
+    body_share: AnswerShare
 
     @property
     def topic(self) -> str:
@@ -68,6 +90,8 @@ class Operation:
     media: str = "application/json"
     #: Content types of a body that the handler reads by itself.
     reads: tuple[str, ...] = ()
+    #: Bytes of bodies that its answer has at most, taken before it is done; 0 if it has none, or takes them itself.
+    most_bytes: int = 0
     #: Whether it is done even when there is too much to do.
     urgent: bool = False
     #: Whether its form is in the query, whatever its method.
@@ -100,8 +124,6 @@ class SocketCall(Generic[F]):
     path: Mapping[str, str]
     form: F
     socket: WebSocket
-    #: What proves who it is, to be proved again while the socket lives.
-    token_text: str | None
 
     @property
     def topic(self) -> str:

@@ -77,6 +77,8 @@ class Pump:
 
     def give_back(self, messages: list[LeasedMessage]) -> None:
         """Release messages for which nobody is there any more, so that others get them at once."""
+        if not messages:
+            return
         task = asyncio.ensure_future(self._release(messages))
         self._returns.add(task)
         task.add_done_callback(self._returns.discard)
@@ -133,19 +135,32 @@ class Pump:
 
     async def _serve(self, waiter: Waiter) -> bool:
         """Lease for one; tells whether there was something."""
-        limit = waiter.wanted.limit()
         found: list[LeasedMessage] = []
         waiter.is_served = True
         try:
-            found = await self._in_thread(self._lease, waiter.wanted, limit) if limit else []
+            found = await self._lease_for(waiter) if waiter.wanted.limit() else []
         except (TopicRefused, StoreError, Degraded):
             raise
         except BatchlineError as error:
             waiter.refuse(error)
         finally:
             waiter.is_served = False
+            waiter.wanted.keep(found)
             self._settle(waiter, found)
         return bool(found)
+
+    async def _lease_for(self, waiter: Waiter) -> list[LeasedMessage]:
+        """Lease for one that may have messages, both before they are leased and when they are handed over."""
+        wanted = waiter.wanted
+        await wanted.check()
+        limit = 0 if waiter.answer.done() else wanted.room()
+        found = await self._in_thread(self._lease, wanted, limit) if limit else []
+        try:
+            await wanted.check()
+        except Exception:
+            self.give_back(found)
+            raise
+        return found
 
     def _settle(self, waiter: Waiter, found: list[LeasedMessage]) -> None:
         if (found or waiter.is_last) and not waiter.give(found) and found:
@@ -163,6 +178,7 @@ class Pump:
             duration=wanted.duration,
             buckets=wanted.buckets,
             session=wanted.session and wanted.session(),
+            max_bytes=wanted.max_bytes,
         )
 
     async def _release(self, messages: list[LeasedMessage]) -> None:

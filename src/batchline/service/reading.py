@@ -1,30 +1,33 @@
 """What a request says: its body, its query, and the form that they fill."""
 
-import asyncio
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.requests import Request
 
-from batchline.errors import TooLarge, TooSlow, WrongContent, WrongMedia, did_you_mean
+from batchline.errors import Overloaded, TooLarge, WrongContent, WrongMedia, did_you_mean
+from batchline.service.answer_share import AnswerShare
 from batchline.service.operation import NoForm, Operation
+from batchline.service.under_way import UnderWay
 from batchline.wire.form import Form
+from batchline.wire.problems import RETRY_AFTER_S
 
-__all__ = ["BODY_S", "LARGEST_BODY", "check_kind", "read_body", "read_form"]
+__all__ = ["BODY_BYTES", "LARGEST_BODY", "check_kind", "read_body", "read_form"]
 
 LARGEST_BODY: Final = 16 << 20
-#: How long a body may take to arrive.
-BODY_S: Final = 30.0
+#: Bytes of all bodies together that are being read and worked on; small ones are not counted, and always read.
+BODY_BYTES: Final = 256 << 20
+SMALL: Final = 64 << 10
 JSON: Final = "application/json"
 UNKNOWN: Final = "unknown field `"
 
 
-async def read_form(request: Request, operation: Operation) -> Form:
+async def read_form(request: Request, operation: Operation, under_way: UnderWay, share: AnswerShare) -> Form:
     """The form of a request, as its operation wants it."""
     if operation.has_body:
         check_kind(request, JSON)
-        return body_form(await read_body(request), operation.form)
+        return body_form(await read_body(request, under_way, share), operation.form)
     if operation.form is not NoForm:
         return query_form(request.scope["query_string"], operation.form)
     return NoForm()
@@ -74,22 +77,21 @@ def check_kind(request: Request, *kinds: str) -> str:
     return kind
 
 
-async def read_body(request: Request, largest: int = LARGEST_BODY) -> bytes:
-    """The body of a request, if it is not too large and does not take too long."""
+async def read_body(request: Request, under_way: UnderWay, share: AnswerShare, largest: int = LARGEST_BODY) -> bytes:
+    """Read the body of a request, if it is not too large. The server drops connections that send it too slowly.
+
+    Raises Overloaded while large bodies of others take all bytes that there are for them.
+    """
     length = request.headers.get("content-length", "")
     _check_length(int(length[:20]) if length.isdecimal() else 0, largest)
-    try:
-        async with asyncio.timeout(BODY_S):
-            return await _whole(request, largest)
-    except TimeoutError as error:
-        raise TooSlow(f"expected the whole request within {BODY_S:g} s") from error
-
-
-async def _whole(request: Request, largest: int) -> bytes:
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        _check_length(len(body), largest)
+    with under_way.receiving():
+        async for piece in request.stream():
+            body += piece
+            _check_length(len(body), largest)
+            # As it comes, so that one that is announced and never sent takes nothing.
+            if len(body) > SMALL and not share.try_take(len(body)):
+                raise Overloaded(f"large requests take all memory there is for them: try again in {RETRY_AFTER_S} s")
     return bytes(body)
 
 

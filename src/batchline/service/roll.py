@@ -1,30 +1,29 @@
 """The sockets at this process: seen as consumers, their tokens checked again, and one socket for each session."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from itertools import count
 from typing import Any, Final, Protocol
 
-from batchline.core.session import Standing
+from batchline.core.session import Standing, replaced
 from batchline.core.trouble import SERVING
 from batchline.errors import (
     BatchlineError,
     ConsumerReplaced,
     Degraded,
-    ServiceRefused,
     StoreError,
     TopicRefused,
     Unauthorized,
 )
 from batchline.runtime.clock import wait_for
-from batchline.runtime.consumer_session import ConsumerSession, replaced
+from batchline.runtime.consumer_session import ConsumerSession
 from batchline.runtime.services import Wait
 from batchline.runtime.supervisor import Supervisor
 from batchline.runtime.timeline import Timeline
-from batchline.runtime.tokens import Tokens
+from batchline.runtime.tokens import ENDED, Tokens
 from batchline.stores.timeline_rows import ConsumerRow
 from batchline.wire.push import Close
 
@@ -44,7 +43,8 @@ class Attending(Protocol):
 
     topic: str
     consumer: str
-    token_text: str | None
+    #: The id of its token; None if it is of the time before there were tokens.
+    token_id: str | None
     session: ConsumerSession
     #: Set when it has let go of everything.
     ended: asyncio.Event
@@ -88,17 +88,15 @@ class Roll:
         return len(self._present)
 
     async def enter(self, one: Attending) -> None:
-        """Note a socket, in place of an older one of the same session; raises what is wrong with the topic.
+        """Note a socket, in place of those whose session it goes on with; raises what is wrong with the topic.
 
         Older sessions of the same consumer retire.
         """
-        older = self._present.get(_key(one))
+        older = self._older(one)
         self._present[_key(one)] = one
         try:
-            if older is not None:
-                older.end(Close.REPLACED, ServiceRefused("another socket of this session was opened"))
-                await self._wait(older.ended, LAST_WORDS_S)
-            for other in self._older(one):
+            await self.make_room(one)
+            for other in older:
                 other.retire(replaced(one.consumer))
             await self._in_thread(self._timeline.attend, one.topic, [one.seen(self._timeline.now_ms())])
         except BaseException:
@@ -107,9 +105,19 @@ class Roll:
         if self._calling is None:
             self._calling = self._loop.start(self._call_all)
 
+    async def make_room(self, one: Attending) -> None:
+        """End the sockets whose session a socket goes on with, and wait until they lease nothing more."""
+        for other in self._same_name(one):
+            if other is not one and one.session.goes_on_with(other.session.number):
+                other.end(Close.REPLACED, replaced(one.consumer))
+                await self._wait(other.ended, LAST_WORDS_S)
+
     def _older(self, one: Attending) -> list[Attending]:
-        same = (other for other in self._present.values() if (other.topic, other.consumer) == (one.topic, one.consumer))
-        return [other for other in same if other.session.number < one.session.number]
+        return [other for other in self._same_name(one) if other.session.number < one.session.number]
+
+    def _same_name(self, one: Attending) -> list[Attending]:
+        name = one.topic, one.consumer
+        return [other for other in self._present.values() if (other.topic, other.consumer) == name]
 
     async def leave(self, one: Attending, *, is_over: bool) -> None:
         """Forget a socket; and its session if that `is_over`, unless it has another socket by now."""
@@ -146,22 +154,11 @@ class Roll:
         now_ms = self._timeline.now_ms()
         for one in self._present.values():
             one.sweep(now_ms)
-        texts = {one.token_text for one in self._present.values()}
-        refused = await self._in_thread(self._refused, texts)
-        for one in [one for one in self._present.values() if one.token_text in refused]:
-            one.end(Close.POLICY, refused[one.token_text])
+        ended = await self._in_thread(self._tokens.ended, {one.token_id for one in self._present.values()})
+        for one in [one for one in self._present.values() if one.token_id in ended]:
+            one.end(Close.POLICY, Unauthorized(ENDED))
         if is_beat:
             await self._beat(now_ms)
-
-    def _refused(self, texts: Iterable[str | None]) -> Mapping[str | None, Unauthorized]:
-        refused: dict[str | None, Unauthorized] = {}
-        for text in texts:
-            try:
-                if text is not None or self._tokens.any():
-                    self._tokens.check(text)
-            except Unauthorized as error:
-                refused[text] = error
-        return refused
 
     async def _beat(self, now_ms: int) -> None:
         topics: dict[str, list[Attending]] = {}

@@ -8,10 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from batchline.core.connection_limits import ConnectionLimits
 from batchline.core.expiry_rules import ExpiryRules
-from batchline.core.trouble import LoopName
+from batchline.core.failure_budget import FailureBudget
 from batchline.runtime.beat import Beat
-from batchline.runtime.clock import now_us
+from batchline.runtime.broker_clock import clock_on
+from batchline.runtime.byte_budget import ByteBudget
+from batchline.runtime.clock import elapsed_seconds, now_us
 from batchline.runtime.estimated_tracker import EstimatedTracker
 from batchline.runtime.glance import Glance
 from batchline.runtime.services import Services
@@ -37,20 +40,26 @@ from batchline.service import (
     topics,
     windows,
 )
+from batchline.service.answer_share import ANSWER_BYTES
 from batchline.service.app import App
+from batchline.service.connection_gate import ConnectionGate
 from batchline.service.documents import documents_of
 from batchline.service.group_commit import GroupCommit
+from batchline.service.internal_topics import InternalTopics
 from batchline.service.look import Look
 from batchline.service.metrics import Metrics
 from batchline.service.observer import Observer, Observers
 from batchline.service.operation import Operation, Socket
 from batchline.service.parts import Parts, in_threads
 from batchline.service.pump import Pumps
+from batchline.service.reading import BODY_BYTES
 from batchline.service.roll import Roll
 from batchline.service.store_numbers import StoreNumbers, store_numbers
 from batchline.service.tally import Tally
 from batchline.service.timed_store import TimedStore
+from batchline.service.token_guard import TokenGuard
 from batchline.service.under_way import MOST_UNDER_WAY, MOST_WAITING, UnderWay
+from batchline.service.work_threads import WorkThreads
 from batchline.stores.store import Store
 
 if TYPE_CHECKING:
@@ -85,11 +94,16 @@ LOOK_S: Final = 2.0
 #: How long what was seen of the store is believed, for readiness and for metrics.
 READY_FOR_S: Final = 1.0
 NUMBERS_FOR_S: Final = 5.0
+#: A probe may wait for its turn as long as other work succeeds that often.
+GOES_ON_S: Final = 5.0
 
 
 class Service(Supervised):
     """The tracker and the timeline of a store, for everybody who does not import the library. It holds no state that
     matters: any number of them run on one database, and can be killed at will."""
+
+    #: When something was last written, by any thread.
+    _wrote_at = float("-inf")
 
     def __init__(
         self,
@@ -100,26 +114,36 @@ class Service(Supervised):
         threads: int = THREADS,
         most_under_way: int = MOST_UNDER_WAY,
         most_waiting: int = MOST_WAITING,
+        answer_bytes: int = ANSWER_BYTES,
+        body_bytes: int = BODY_BYTES,
         any_host: bool = False,
         landing: GroupCommit | None = None,
         operations: Sequence[Operation] = OPERATIONS,
         sockets: Sequence[Socket] = SOCKETS,
         observers: Sequence[Observer] = (),
         tables: Path | None = None,
+        limits: ConnectionLimits | None = None,
+        failures: FailureBudget | None = None,
         clock: Callable[[], int] = now_us,
     ) -> None:
         """`estimates` and `landing` are for the operations that need them; `observers` are told of every request."""
         self.supervisor = supervisor = Supervisor()
         if landing is not None:
             supervisor.adopt(landing.supervisor)
-        metrics, under_way = Metrics(supervisor), UnderWay(most_under_way, most_waiting)
-        metrics.watch(under_way)
-        self._seen, store, self._clock = store, TimedStore(store, metrics.store_called), clock
+        self._metrics = metrics = Metrics(supervisor)
+        under_way = UnderWay(most_under_way, most_waiting)
+        #: What admits connections, where a server is started for the application.
+        self.gate = gate = ConnectionGate(limits, metrics.refused_connection)
+        metrics.watch(under_way, gate)
+        metrics.watch_store(store.lost_connections)
+        # One for all parts: while it is off, none of them changes anything.
+        self._clock = clock = clock_on(store, clock)
+        self._seen, store = store, TimedStore(store, self._store_called)
         timeline = Timeline(store, clock=clock)
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="service")
-        self._pump_threads = ThreadPoolExecutor(PUMP_THREADS, thread_name_prefix="pump")
-        # Of their own: when the database hangs, so do all others.
-        self._looking = ThreadPoolExecutor(2, thread_name_prefix="looking")
+        self._threads = WorkThreads(threads, thread_name_prefix="service")
+        self._pump_threads = WorkThreads(PUMP_THREADS, thread_name_prefix="pump")
+        # Of its own, for metrics: when the database hangs, so do all others.
+        self._looking = ThreadPoolExecutor(1, thread_name_prefix="looking")
         tokens, in_thread = Tokens(store, clock), partial(in_threads, self._threads)
         self.parts = Parts(
             store,
@@ -127,13 +151,24 @@ class Service(Supervised):
             timeline,
             self._threads,
             tokens,
+            TokenGuard(tokens, in_thread, failures),
             Pumps(timeline, self._pump_threads, supervisor=supervisor),
             under_way,
+            ByteBudget(answer_bytes),
+            ByteBudget(body_bytes),
             Roll(timeline, tokens, in_thread, supervisor=supervisor),
             metrics,
-            self._look("schema_check", self._seen.check_schema, READY_FOR_S),
-            self._look("store_numbers", self._numbers, NUMBERS_FOR_S),
+            self._probe(self._threads, self._probe_store),
+            self._probe(self._pump_threads, lambda: None),
+            Look(
+                self._numbers,
+                self._looking,
+                supervisor.loop("store_numbers"),
+                keep_s=NUMBERS_FOR_S,
+                wait_s=LOOK_S,
+            ),
             Glance(store, clock),
+            InternalTopics(timeline, clock),
             supervisor,
             estimates,
             landing,
@@ -148,10 +183,29 @@ class Service(Supervised):
         self.app = App(self.parts, self.operations, sockets, any_host=any_host, observers=told)
         #: Its name among the brokers.
         self.name = f"{socket.gethostname()}-{os.getpid()}"
-        self.background = Services(store, beat=Beat(timeline, self.name), clock=clock, supervisor=supervisor)
+        self.background = Services(store, beat=Beat(timeline, self.name), supervisor=supervisor)
 
-    def _look(self, name: LoopName, read: Callable[[], T], keep_s: float) -> Look[T]:
-        return Look(read, self._looking, self.supervisor.loop(name), keep_s=keep_s, wait_s=LOOK_S)
+    def _probe(self, threads: WorkThreads, work: Callable[[], None]) -> Look[None]:
+        """Do a little work as all other work is done: it fails when the other does."""
+
+        def goes_on(has_thread: bool) -> bool:
+            # With a thread it waits for the store: reading may go on there while nothing can be written.
+            succeeded_at = self._wrote_at if has_thread else threads.worked_at
+            return elapsed_seconds() - succeeded_at < GOES_ON_S
+
+        loop = self.supervisor.loop("schema_check")
+        return Look(work, threads, loop, keep_s=READY_FOR_S, wait_s=LOOK_S, goes_on=goes_on)
+
+    def _store_called(self, call: str, seconds: float, failed: bool) -> None:
+        """Note a call of the store, from any thread."""
+        self._metrics.store_called(call, seconds, failed)
+        if call != "read" and not failed:
+            self._wrote_at = elapsed_seconds()
+
+    def _probe_store(self) -> None:
+        """Compare the schema, and write a heartbeat: reading alone succeeds on a full disk, too."""
+        self._seen.check_schema()
+        Beat(self.parts.timeline, self.name).run_once()
 
     def _numbers(self) -> StoreNumbers:
         return self._seen.read(lambda rows: store_numbers(rows, self._clock()))

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final
@@ -10,10 +10,21 @@ from typing import Any, Final
 import msgspec
 from starlette.websockets import WebSocketDisconnect
 
-from batchline.core.message import Lease, LeasedMessage, Outcome
+from batchline.core.message import Lease, LeasedMessage, LeasesPage, Outcome
 from batchline.core.session import Standing
-from batchline.errors import BatchlineError, ConsumerReplaced, Degraded, Forbidden, StoreError, TopicRefused
+from batchline.core.timeline_checks import LEASED_BYTES
+from batchline.errors import (
+    BatchlineError,
+    ConsumerReplaced,
+    Degraded,
+    Forbidden,
+    StoreError,
+    TopicRefused,
+    Unauthorized,
+)
 from batchline.runtime.consumer_session import ConsumerSession
+from batchline.service.answer_share import AnswerShare
+from batchline.service.answering import LARGE
 from batchline.service.hand import Hand, check_prefetch
 from batchline.service.leases import checked_leases
 from batchline.service.operation import SocketCall
@@ -48,6 +59,7 @@ FRAME_BYTES: Final = 1 << 20
 #: How long a close may take.
 CLOSE_S: Final = 5.0
 LEFT: Final = "the consumer has left"
+NOTHING_HELD: Final = LeasesPage((), None)
 #: Codes of a client that closes its socket on purpose: its process is done with it.
 CLOSED_BY_CLIENT: Final = (1000, 1001)
 
@@ -58,7 +70,7 @@ class Subscriber:
     def __init__(
         self, call: SocketCall[Any], consumer: str, prefetch: int, duration: timedelta | None, session: int | None
     ) -> None:
-        self.topic, self.consumer, self.token_text = call.topic, consumer, call.token_text
+        self.topic, self.consumer, self.token_id = call.topic, consumer, call.caller.token_id
         self.session = ConsumerSession(
             call.parts.timeline, call.topic, consumer, lease=duration, number=session, process=""
         )
@@ -66,15 +78,24 @@ class Subscriber:
         self._call, self._parts, self._socket = call, call.parts, call.socket
         self._duration = duration
         self._hand = Hand(prefetch)
-        self._wanted = Wanted(consumer, self._hand.room, duration, session=lambda: self.session.number)
+        self._share = AnswerShare(call.parts.answers)
+        self._wanted = Wanted(
+            consumer,
+            self._hand.room,
+            duration,
+            session=lambda: self.session.number,
+            check=self._check_token,
+            max_bytes=FRAME_BYTES,
+            share=self._share,
+        )
         self._room = asyncio.Event()
         self._stop = asyncio.Event()
         self._closing: tuple[int, BatchlineError | None] | None = None
         self._replaced: ConsumerReplaced | None = None
         self._has_closed = False
         self._lease_ms = 0
-        #: What it holds from before and was not pushed yet; None before that is read.
-        self._held: list[LeasedMessage] | None = None
+        #: What it holds from before and was not pushed yet, the first part of it; None before that is read.
+        self._held: LeasesPage | None = None
         #: Whether the consumer knows the number of its session, so that it may come back.
         self._is_known = session is not None
         self._drift_ms = self._done = 0
@@ -85,13 +106,17 @@ class Subscriber:
         timeline, in_thread = self._parts.timeline, self._parts.in_thread
         # First of all: an older socket does not make room for one that is refused.
         self._lease_ms = (await in_thread(timeline.topic, self.topic)).lease_ms(self._duration)
+        # Before its leases are read: an older socket of the same session gets something until it has ended.
+        await self._parts.roll.make_room(self)
         try:
-            await in_thread(self.session.begin)
+            await in_thread(self.session.enter)
         except ConsumerReplaced as error:
             self._replaced = error
         await self._parts.roll.enter(self)
-        # Only now: an older socket of the same session has got something until it ended.
-        self._held = await in_thread(self.session.held)
+        await self._share.take(LEASED_BYTES)
+        self._held = await in_thread(self.session.held_page)
+        self._share.keep(sum(len(message.body) for message in self._held.messages))
+        await self._check_token()
 
     async def live(self) -> None:
         """Push and listen, until one side ends it."""
@@ -125,6 +150,7 @@ class Subscriber:
                 await self._release_all()
             await self._parts.roll.leave(self, is_over=self._is_over())
         finally:
+            self._share.end()
             self.ended.set()
         if self._closing is not None:
             await self._close(*self._closing)
@@ -133,7 +159,7 @@ class Subscriber:
         """Whether the session has ended: the consumer said so, or it has nothing in hand to come back for."""
         if self._has_closed or self._closing == (Close.LEFT, None) or not self._is_known:
             return True
-        return self._held == [] and not len(self._hand)
+        return self._held == NOTHING_HELD and not len(self._hand)
 
     # --- what the roll asks ---
 
@@ -153,6 +179,9 @@ class Subscriber:
         try:
             found = await self._parts.in_thread(lambda: self.session.stand(standing, takes_over=takes_over))
         except ConsumerReplaced as error:
+            if len(self._hand):  # the newer one may have taken them over
+                held = await self._parts.in_thread(self.session.held)
+                self._hand.keep(message.lease for message in held)
             self.retire(error)
         else:
             with suppress(WebSocketDisconnect, RuntimeError):  # its socket has just ended: they stay leased to it
@@ -179,23 +208,25 @@ class Subscriber:
     # --- out ---
 
     async def _greet(self) -> None:
-        held = self._held or []
+        held = self._held or NOTHING_HELD
         await self._send(
             Subscribed(
                 lease_ms=self._lease_ms,
                 prefetch=self._hand.prefetch,
                 clock_ms=self._parts.timeline.now_ms(),
-                resumed=len(held),
+                resumed=len(held.messages),
                 session=self.session.number,
             )
         )
-        self._is_known, self._held = True, []
-        await self._hand_over(held)
+        self._is_known, self._held = True, LeasesPage((), held.next)
+        await self._hand_over(held.messages)
+        self._share.keep(0)
         if self._replaced is not None:
             self.retire(self._replaced)
 
     async def _push(self) -> None:
         try:
+            await self._push_held()
             while True:
                 while not self._hand.room():
                     self._room.clear()
@@ -204,21 +235,42 @@ class Subscriber:
                 if not found:  # the process is about to end, and so is the socket
                     return
                 await self._hand_over(found)
+                self._share.keep(0)
         except TopicRefused as error:
             self.end(Close.TOPIC, error)
+        except Unauthorized as error:
+            self.end(Close.POLICY, error)
+        except ConsumerReplaced as error:
+            self.retire(error)
         except WebSocketDisconnect:
             pass
         except Exception:  # noqa: BLE001 - it is logged
             self._break()
 
+    async def _check_token(self) -> None:
+        await self._parts.check_token(self.token_id)
+
+    async def _push_held(self) -> None:
+        """Push what it holds from before and did not fit in the first part, before anything new."""
+        while self._held is not None and self._held.next is not None:
+            await self._check_token()
+            await self._share.take(LEASED_BYTES, patient=True)
+            page = await self._parts.in_thread(self.session.held_page, self._held.next)
+            self._held = LeasesPage((), page.next)
+            await self._hand_over([one for one in page.messages if not self._hand.has(one.lease)])
+            self._share.keep(0)
+
     def _break(self) -> None:
         LOG.exception("the socket of consumer %r on topic %r", self.consumer, self.topic)
         self.end(Close.BROKEN, None)
 
-    async def _hand_over(self, messages: list[LeasedMessage]) -> None:
+    async def _hand_over(self, messages: Sequence[LeasedMessage]) -> None:
         self._hand.take(message.lease for message in messages)
         for some in _frames(messages):
-            await self._send(Pushed(messages=leased_messages(some).messages))
+            if sum(len(message.body) for message in some) > LARGE:
+                await self._socket.send_text(await self._parts.in_thread(_pushed, some))
+            else:
+                await self._socket.send_text(_pushed(some))
 
     async def _send(self, frame: Said) -> None:
         await self._socket.send_text(encode(frame).decode())
@@ -242,6 +294,7 @@ class Subscriber:
             answer = await self._answer(event.get("bytes") or b"" if data is None else data)
             if answer is not None:
                 await self._send(answer)
+            await asyncio.sleep(0)  # a flood of frames is done one by one, between what others want
 
     async def _answer(self, data: str | bytes) -> Said | None:
         request: int | None = None
@@ -250,10 +303,14 @@ class Subscriber:
             request = frame.request
             outcomes = await self._do(frame)
         except BatchlineError as error:
+            if isinstance(error, Unauthorized):
+                self.end(Close.POLICY, error)
             return Problem(problem=problem_of(error), request=request)
         return None if outcomes is None else Told(outcomes=outcomes_form(outcomes).outcomes, request=request)
 
     async def _do(self, frame: Asked) -> list[Outcome] | None:
+        if isinstance(frame, Extend | Release | Done | Leave):
+            await self._check_token()
         if isinstance(frame, Extend | Release | Done):
             return await self._change(frame)
         if isinstance(frame, Prefetch):
@@ -303,6 +360,10 @@ class Subscriber:
             if leases:
                 await self._parts.in_thread(lambda: self._parts.timeline.release(leases, reason=LEFT))
                 self._parts.pumps.of(self.topic).wake()
+
+
+def _pushed(messages: list[LeasedMessage]) -> str:
+    return encode(Pushed(messages=leased_messages(messages).messages)).decode()
 
 
 def _frames(messages: Iterable[LeasedMessage]) -> Iterator[list[LeasedMessage]]:

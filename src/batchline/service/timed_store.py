@@ -7,6 +7,7 @@ from typing import TypeVar
 from batchline.core.ack import Asked
 from batchline.errors import StoreError
 from batchline.runtime.clock import elapsed_seconds
+from batchline.stores.migrations import SchemaVersion
 from batchline.stores.rows import Rows
 from batchline.stores.settling import Call
 from batchline.stores.store import Store
@@ -41,13 +42,17 @@ class TimedStore(Store):
         with self._timed("ack"):
             return self._store.ack_group(asked, call)
 
-    def version(self) -> int:
-        """The number of the newest migration."""
-        return self._store.version()
+    def schema(self) -> SchemaVersion:
+        """Which migrations the schema has seen."""
+        return self._store.schema()
 
     def migrate_alone(self) -> list[str]:
         """Run what is missing."""
         return self._store.migrate_alone()
+
+    def lost_connections(self) -> int:
+        """Return how many connections were lost while a call used them."""
+        return self._store.lost_connections()
 
     def close(self) -> None:
         """Let go of whatever is open."""

@@ -37,6 +37,20 @@ class UnderWay:
             self.requests -= 1
 
     @contextmanager
+    def receiving(self) -> Iterator[None]:
+        """Do not count a request while its body comes in: half a body keeps no place from others.
+
+        Raises Overloaded if there are too many requests by then.
+        """
+        self.requests -= 1
+        try:
+            yield
+        finally:
+            self.requests += 1
+        if self.requests > self._most:
+            raise Overloaded(f"{self.requests - 1:,} requests are under way: try again in {RETRY_AFTER_S} s")
+
+    @contextmanager
     def resting(self) -> Iterator[None]:
         """A request that is worked on waits for messages, and is not counted meanwhile."""
         with self.attending():

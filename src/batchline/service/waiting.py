@@ -1,17 +1,23 @@
 """Those who wait for messages of a topic, in the order in which it is their turn; and how long to rest. No I/O."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from batchline.core.message import LeasedMessage
+from batchline.core.message import LARGEST_BODY, LeasedMessage
+from batchline.core.timeline_checks import LEASED_BYTES
+from batchline.service.answer_share import AnswerShare
 
 __all__ = ["LOOK_S", "Line", "Waiter", "Wanted", "rest_s"]
 
 #: How often somebody looks, while others wait, for messages that were due as they were created elsewhere.
 LOOK_S: Final = 0.015
+
+
+async def _may_have_it() -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,25 @@ class Wanted:
     buckets: range | None = None
     #: The session to which the leases belong; None for a consumer without one.
     session: Callable[[], int] | None = None
+    #: Called before messages are leased and before they are handed over; raises Unauthorized if they may not be.
+    check: Callable[[], Awaitable[None]] = _may_have_it
+    #: Bytes of bodies that are leased for it at once, unless it is one message alone; and its part of all answers'.
+    max_bytes: int = LEASED_BYTES
+    share: AnswerShare | None = None
+
+    def room(self) -> int:
+        """Take the bytes that it may be given. Return how many messages it may: none, if the bytes are in use."""
+        limit = self.limit()
+        return limit if not limit or self.share is None or self.share.try_take(self.most_bytes(limit)) else 0
+
+    def most_bytes(self, limit: int) -> int:
+        """Return how many bytes the bodies of `limit` messages have at most."""
+        return min(limit * LARGEST_BODY, max(self.max_bytes, LARGEST_BODY))
+
+    def keep(self, found: Iterable[LeasedMessage]) -> None:
+        """Count as its part of all answers what it was given."""
+        if self.share is not None:
+            self.share.keep(sum(len(message.body) for message in found))
 
 
 @dataclass(slots=True, eq=False)

@@ -22,6 +22,8 @@ __all__ = ["Delivery", "InHand"]
 BURST: Final = 10
 #: And then nothing for so long.
 QUIET_S: Final = 0.01
+#: Bytes of payloads that land at once, however few messages they are.
+MOST_BYTES: Final = 32 << 20
 
 
 @dataclass(slots=True, eq=False)
@@ -41,9 +43,11 @@ class Delivery:
 class InHand:
     """The deliveries that are not acknowledged; not safe for threads by itself."""
 
-    def __init__(self, linger_s: float, most: int) -> None:
-        self._linger_s, self._most = linger_s, most
+    def __init__(self, linger_s: float, most: int, most_bytes: int = MOST_BYTES) -> None:
+        self._linger_s, self._most, self._most_bytes = linger_s, most, most_bytes
         self._waiting: list[Delivery] = []
+        #: Of their payloads.
+        self._bytes = 0
         self._unacknowledged: dict[int, Delivery] = {}
         self._connection, self._connected = 0, False
         self._first_s = self._last_s = 0.0
@@ -56,7 +60,7 @@ class InHand:
     @property
     def room(self) -> bool:
         """Whether one more may be added: twice what the broker may send, for a session may be lost on the way."""
-        return len(self._waiting) < 2 * self._most
+        return len(self._waiting) < 2 * self._most and self._bytes < 2 * self._most_bytes
 
     def connected(self, *, same_session: bool) -> None:
         """There is a broker; with a new session, what came before cannot be acknowledged any more."""
@@ -86,14 +90,15 @@ class InHand:
             self._first_s = now_s
         self._last_s = now_s
         self._waiting.append(delivery)
-        return len(self._waiting) in (1, self._most)
+        was_full, self._bytes = self._bytes >= self._most_bytes, self._bytes + len(delivery.payload)
+        return len(self._waiting) in (1, self._most) or (self._bytes >= self._most_bytes and not was_full)
 
     def due_in(self, now_s: float) -> float | None:
         """In how many seconds what waits is to land, 0 for now; None if nothing waits."""
         count = len(self._waiting)
         if not count:
             return None
-        if count >= self._most:
+        if count >= self._most or self._bytes >= self._most_bytes:
             return 0.0
         due_s = self._first_s + self._linger_s
         if count >= max(BURST, self._peak):
@@ -102,13 +107,14 @@ class InHand:
 
     def take(self) -> list[Delivery]:
         """All that waits, to be landed."""
-        taken, self._waiting = self._waiting, []
+        taken, self._waiting, self._bytes = self._waiting, [], 0
         self._peak = max(self._peak, len(taken))
         return taken
 
     def give_back(self, taken: Sequence[Delivery]) -> None:
         """They could not land: they wait before all others."""
         self._waiting[:0] = taken
+        self._bytes += sum(len(delivery.payload) for delivery in taken)
 
     def landed(self, taken: Iterable[Delivery]) -> list[Delivery]:
         """They are durable; those of them that may be acknowledged now."""

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self
@@ -80,13 +80,15 @@ class Landing:
 
         Raises LandingUnavailable if that is not possible now; then nothing of it has landed.
         """
-        rows = [_line(row) for arrival in arrivals for row in rows_of(self.series, arrival)]
-        malformed = [_line(row) for arrival in arrivals for row in malformed_rows_of(arrival)]
-        contents = {self.directory: rows, self.directory / MALFORMED: malformed}
+        # Line by line: all of them together would take several times as much memory as what came.
+        rows = (_line(row) for arrival in arrivals for row in rows_of(self.series, arrival))
+        malformed = (_line(row) for arrival in arrivals for row in malformed_rows_of(arrival))
+        kinds = {type(part) for arrival in arrivals for part in arrival.parts}
+        contents = {self.directory: (Measured, rows), self.directory / MALFORMED: (Malformed, malformed)}
         with self._translated():
             name = self._next_name(arrivals[0].receive_us)
             _sync(self.directory)  # for what was just written down
-            _write_all({directory / name: b"".join(lines) for directory, lines in contents.items() if lines})
+            _write_all({directory / name: lines for directory, (kind, lines) in contents.items() if kind in kinds})
 
     def _next_name(self, receive_us: int) -> str:
         """A name that sorts by time and that no file had; what it takes from the sequence is written down first."""
@@ -94,7 +96,7 @@ class Landing:
             self._sequence += 1
             number, state = self._sequence, {"receive_us": self._receive_us, "sequence": self._sequence}
         hidden = _hidden(self._state)
-        _write(hidden, _line(state))
+        _write(hidden, [_line(state)])
         hidden.replace(self._state)
         return f"{moment_of(receive_us):%Y%m%dT%H%M%S.%fZ}-{self.series}-{number:0{DIGITS}}.jsonl"
 
@@ -160,12 +162,12 @@ def _locked(path: Path) -> int:
     return descriptor
 
 
-def _write_all(files: Mapping[Path, bytes]) -> None:
+def _write_all(files: Mapping[Path, Iterable[bytes]]) -> None:
     """Write files under hidden names; only when all are on disk do they get their own. All, or none of them."""
     done = False
     try:
-        for path, content in files.items():
-            _write(_hidden(path), content)
+        for path, lines in files.items():
+            _write(_hidden(path), lines)
         for path in files:
             _hidden(path).replace(path)
         for directory in {path.parent for path in files}:
@@ -186,9 +188,9 @@ def _remove(paths: Sequence[Path]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, lines: Iterable[bytes]) -> None:
     with path.open("wb") as file:
-        file.write(content)
+        file.writelines(lines)
         file.flush()
         os.fsync(file.fileno())
 

@@ -6,10 +6,22 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from batchline.core.moment import moment_of
 
-__all__ = ["NOTHING_MORE", "Arrival", "Malformed", "Measured", "Parser", "malformed_rows_of", "more_of", "rows_of"]
+__all__ = [
+    "NOTHING_MORE",
+    "Arrival",
+    "Malformed",
+    "Measured",
+    "Parser",
+    "kept_text",
+    "malformed_rows_of",
+    "more_of",
+    "rows_of",
+]
 
 #: The field `more` of a measurement that has nothing besides what was asked for.
 NOTHING_MORE: Final = "{}"
+#: Bytes, or characters, that are kept of malformed text.
+LONGEST_KEPT: Final = 64 << 10
 
 
 class Measured(NamedTuple):
@@ -42,6 +54,14 @@ class Arrival(NamedTuple):
 
 #: Makes measurements of a topic, a payload and the receive time, or raises InvalidMeasurement with the reason.
 Parser: TypeAlias = Callable[[str, bytes, int], Sequence[Measured]]
+
+
+def kept_text(text: bytes | str) -> str:
+    """Return what is kept of malformed text: all of it, or the beginning of what is very long."""
+    kept = text[:LONGEST_KEPT]
+    shown = kept if isinstance(kept, str) else kept.decode("utf-8", "backslashreplace")
+    more = len(text) - len(kept)
+    return f"{shown}… and {more:,} {'characters' if isinstance(text, str) else 'bytes'} more" if more else shown
 
 
 def more_of(fields: dict[str, Any]) -> str:

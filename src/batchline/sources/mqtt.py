@@ -17,7 +17,7 @@ from batchline.core.moment import check_span
 from batchline.errors import InvalidInput, InvalidMeasurement, InvalidRules, LandingUnavailable, MissingExtra, shown
 from batchline.sources.in_hand import QUIET_S, Delivery, InHand
 from batchline.sources.landing import Landing
-from batchline.sources.measured import Malformed, Measured, Parser
+from batchline.sources.measured import Malformed, Measured, Parser, kept_text
 from batchline.sources.mqtt_address import MqttAddress
 
 try:
@@ -35,6 +35,9 @@ __all__ = ["MqttCounts", "MqttIngest", "MqttRules"]
 KEEPALIVE_S: Final = 30
 #: How long it waits before it looks whether it should stop.
 PATIENCE_S: Final = 0.1
+#: What a message holds at most; more is malformed.
+LARGEST_PAYLOAD: Final = 8 << 20
+MOST_VALUES: Final = 100_000
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 0.2, 10.0
 
 
@@ -194,9 +197,12 @@ class MqttIngest:
 
     def _parts(self, topic: str, payload: bytes, receive_us: int) -> Sequence[Measured | Malformed]:
         try:
-            return self._parse(topic, payload, receive_us)
+            _check(len(payload), LARGEST_PAYLOAD, "bytes")
+            parts = self._parse(topic, payload, receive_us)
+            _check(len(parts), MOST_VALUES, "values")
         except InvalidMeasurement as error:
-            return [Malformed(topic, str(error), payload.decode("utf-8", "backslashreplace"))]
+            return [Malformed(topic, str(error), kept_text(payload))]
+        return parts
 
     def _connected(self, client: Client, _data: Any, flags: ConnectFlags, reason: ReasonCode, _more: Any) -> None:
         if reason.is_failure:
@@ -253,6 +259,11 @@ class MqttIngest:
         host, port = self._address.host, self._address.port
         self._client.connect_async(host, port, KEEPALIVE_S, clean_start=False, properties=properties)
         self._client.loop_start()
+
+
+def _check(count: int, most: int, what: str) -> None:
+    if count > most:
+        raise InvalidMeasurement(f"expected a message of at most {most:,} {what}, got {count:,}: send several")
 
 
 def _topic_of(message: MQTTMessage) -> str:

@@ -2,32 +2,81 @@
 
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
+from functools import cache
 from typing import Any, Final
 
 from batchline.core.moment import EARLIEST_US, LATEST_US
 from batchline.errors import InvalidMeasurement, shown
 from batchline.sources.iso_time import EXPECTED, us_from_text
 
-__all__ = ["US_PER_UNIT", "json_from", "name_from", "number_from", "time_from"]
+__all__ = ["US_PER_UNIT", "items_from", "json_from", "name_from", "number_from", "time_from"]
 
+#: What JSON has between values.
+BLANKS: Final = re.compile(r"[ \t\n\r]*")
 #: How many microseconds a number of a time counts in.
 US_PER_UNIT: Final[Mapping[str, int]] = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def json_from(payload: bytes) -> Any:
     """The JSON value that bytes are; numbers with a point in them are Decimal."""
+    with _translated():
+        return _decoder().decode(_text(payload))
+
+
+def items_from(payload: bytes) -> Iterator[tuple[str, Any]]:
+    """The items of a JSON array, each with its text, one after the other; any other value is an array of one."""
+    with _translated():
+        text = _text(payload)
+        place = _after_blanks(text, 0)
+        if not text.startswith("[", place):
+            yield text, _decoder().decode(text)
+            return
+        place = _after_blanks(text, place + 1)
+        comma = text.startswith("]", place)
+        while not (comma and text.startswith("]", place)):
+            item, end = _decoder().raw_decode(text, place)
+            yield text[place:end], item
+            place = _after_blanks(text, end)
+            comma = text.startswith("]", place)
+            if not comma:
+                if not text.startswith(",", place):
+                    raise json.JSONDecodeError("Expecting ',' delimiter", text, place)
+                place = _after_blanks(text, place + 1)
+        if _after_blanks(text, place + 1) < len(text):
+            raise json.JSONDecodeError("Extra data", text, place + 1)
+
+
+def _text(payload: bytes) -> str:
+    text = payload.decode()
+    if text.startswith("\ufeff"):
+        raise json.JSONDecodeError("Unexpected UTF-8 BOM (decode using utf-8-sig)", text, 0)
+    return text
+
+
+def _after_blanks(text: str, place: int) -> int:
+    found = BLANKS.match(text, place)
+    return found.end() if found else place
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
     try:
-        return json.loads(
-            payload.decode(), parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_object
-        )
+        yield
     except UnicodeDecodeError as error:
         raise InvalidMeasurement("not UTF-8") from error
     except json.JSONDecodeError as error:
         raise InvalidMeasurement(f"not JSON: {error.msg} at column {error.colno}") from error
     except (ValueError, ArithmeticError, RecursionError) as error:
         raise InvalidMeasurement(f"not JSON that can be read: {error}") from error
+
+
+@cache
+def _decoder() -> json.JSONDecoder:
+    return json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_object)
 
 
 def _refuse_constant(name: str) -> None:

@@ -20,6 +20,7 @@ from batchline.errors import BatchlineError, InvalidFile
 from batchline.sinks.files import write_table
 from batchline.sources.files import FORMATS, MALFORMED, read_measurements
 from batchline.sources.files.joining import join
+from batchline.sources.files.room import check_room, free_bytes
 from batchline.spark.lanes import epoch_of_task
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class _Stage(NamedTuple):
             return {"number": number, "error": type(error).__name__, "message": str(error).replace(path, shown)}
 
     def _stage(self, number: int, path: str, shown: str) -> dict[str, Any]:
+        check_room([Path(path)], 1.0, free_bytes())
         reading = read_measurements([Path(path)], self.names)
         if self.staging is not None:
             _write(reading.table, _rows(self.staging, number), number)

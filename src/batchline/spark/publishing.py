@@ -19,8 +19,10 @@ from batchline.core.message import NewMessage
 from batchline.core.moment import moment_of, span_us
 from batchline.core.name import check_name
 from batchline.core.on_complete import OnComplete
+from batchline.core.stray import OVERSIZE_GROUP
 from batchline.core.topic import dead_letters_of
 from batchline.errors import InvalidInput, InvalidTable, UnknownFanout, did_you_mean
+from batchline.runtime.broker_clock import clock_on
 from batchline.runtime.clock import now_us
 from batchline.runtime.publisher import AT_ONCE, Publisher, make_topics
 from batchline.runtime.timeline import Timeline
@@ -41,7 +43,6 @@ TOLD: Final = "parcels long, measurements long, repeated long, oversize long"
 JSON_OPTIONS: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"}
 PARCEL: Final = ("parcel_id", "parcel_number", "lane", "items", "first_time", "last_time", "measurements")
 OVERSIZE: Final = "oversize: larger than max_bytes alone, so in no parcel"
-PRODUCER_GROUP: Final = "oversize"
 FANOUTS: Final = "fanouts"
 PUBLISHED: Final = "published"
 
@@ -163,7 +164,9 @@ class Publishing:
             return f"{self.name}/{epoch}"
         noted = self._noted(epoch)
         if noted is None:
-            begin_us = now_us() // self.period_us * self.period_us
+            # The note stays when the clock is right again: it is not written by one that is off.
+            with open_store(self.address) as store:
+                begin_us = clock_on(store).checked_us() // self.period_us * self.period_us
             noted = f"{self.name}/{moment_of(begin_us):%Y-%m-%dT%H:%M:%SZ}"
             self.state.write_text(_note_of(epoch), json.dumps({"fanout": noted}))
             self.state.delete(_note_of(epoch - 3))
@@ -291,7 +294,7 @@ class PublishTask(NamedTuple):
             times = _iso(row["first_time"]), _iso(row["last_time"])
             kept = Consignment(name, self.publication, row["lane"], 1, None, 1, *times, payload, OVERSIZE)
             dead.append(NewMessage(kept.as_body(), id=name))
-        Timeline(store).create(dead_letters_of(self.topic), dead, producer_group=PRODUCER_GROUP)
+        Timeline(store).create(dead_letters_of(self.topic), dead, producer_group=OVERSIZE_GROUP)
 
 
 class _Block(NamedTuple):

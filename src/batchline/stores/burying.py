@@ -7,7 +7,9 @@ from batchline.core.bundle import Bundle
 from batchline.core.item_group import indexes_of
 from batchline.core.message import bucket_of, made_place
 from batchline.core.spot import Spot, mask_of, segment_of
+from batchline.core.timeline_checks import LEASED_BYTES
 from batchline.core.topic import Topic
+from batchline.stores.bodies import bundles_in_parts
 from batchline.stores.line import LineChanges
 from batchline.stores.timeline_rows import IdPlace, TimelineRows
 
@@ -27,10 +29,10 @@ def bury_expired(rows: TimelineRows, topic: Topic, now_ms: int, limit: int, numb
         return 0
     line = LineChanges(numbers)
     spots = rows.hold_exhausted(topic.number, topic.max_attempts, now_ms, limit)
-    bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
-    for spot in spots:
-        line.note_lost(spot, spot.bits)
-        bury(rows, line, topic, dead, spot, bundles[spot.bundle], spot.bits, now_ms)
+    for part, bundles in bundles_in_parts(rows, spots, LEASED_BYTES) if spots else ():
+        for spot in part:
+            line.note_lost(spot, spot.bits)
+            bury(rows, line, topic, dead, spot, bundles[spot.bundle], spot.bits, now_ms)
     line.write(rows)
     return len(spots)
 

@@ -10,7 +10,8 @@ call answers for an id that is taken depends on the message that has it:
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Final
 
 from batchline.core.bundle import Bundle, Draft, draft_bundles
@@ -18,13 +19,15 @@ from batchline.core.item_group import full_mask
 from batchline.core.message import CheckedMessages, Outcome, OutcomeWord, made_place, moment_ms
 from batchline.core.rate import allowed
 from batchline.core.spot import CANCELLED, DONE, Spot
+from batchline.core.timeline_checks import LEASED_BYTES
 from batchline.core.topic import Topic
 from batchline.errors import InvalidMessage
+from batchline.stores.bodies import read_bundles
 from batchline.stores.connections import Busy
 from batchline.stores.line import LineChanges
 from batchline.stores.timeline_rows import IdPlace, Place, TimelineRows
 
-__all__ = ["Creation", "NumbersTaken", "create_messages"]
+__all__ = ["Creation", "NumbersTaken", "create_messages", "create_under_free_ids"]
 
 UNDECIDED: Final = Outcome("", "unknown")
 
@@ -73,7 +76,12 @@ class _Twins:
         self._topic = creating.topic
         self._kept_since_ms = creating.topic.kept_since_ms(creating.creation.now_ms)
         numbers = {bundle for bundle, _ in places}
-        self.bundles: Mapping[int, Bundle] = rows.bundles_by_number(numbers) if numbers else {}
+        #: Of bodies only what tells them apart: others' may be far larger than those of the call.
+        self.bundles = {
+            number: replace(bundle, bodies=tuple(map(_digest, bundle.bodies)))
+            for bundles in read_bundles(rows, sorted(numbers), LEASED_BYTES)
+            for number, bundle in bundles.items()
+        }
         self._spots: dict[int, list[Spot]] = {}
         for spot in rows.spots_of(numbers) if numbers else ():
             self._spots.setdefault(spot.bundle, []).append(spot)
@@ -120,6 +128,20 @@ def create_messages(
     if wanted:
         _create(rows, creating, wanted, numbers)
     return creating.outcomes
+
+
+def create_under_free_ids(
+    rows: TimelineRows, topic: Topic, owner: int, creation: Creation, numbers: Iterator[int]
+) -> list[Outcome]:
+    """Put messages on the line. One whose id another message has gets a made id: better another id than no message."""
+    outcomes = create_messages(rows, topic, owner, creation, numbers)
+    taken = [place for place, outcome in enumerate(outcomes) if outcome.outcome == "conflict"]
+    if taken:
+        again = replace(creation, messages=creation.messages.chosen(taken)._replace(ids=[""] * len(taken)))
+        renamed = create_messages(rows, topic, owner, again, numbers)
+        for place, outcome in zip(taken, renamed, strict=True):
+            outcomes[place] = outcome
+    return outcomes
 
 
 def _create(rows: TimelineRows, creating: _Creating, wanted: Sequence[int], numbers: Iterator[int]) -> None:
@@ -280,6 +302,10 @@ def _compared(creating: _Creating, index: int, bundle: Bundle, place: int, spot:
         why = "the message that had this id has ended: create it without an id, or in another call"
     elif spot.is_on_line and spot.topic != creating.topic.number:
         why = "the message of this id has gone to a dead-letter topic"
-    elif bundle.bodies[place] != creating.bodies[index]:
+    elif bundle.bodies[place] != _digest(creating.bodies[index]):
         why = "there is a message of this id with another body"
     return Outcome(id, "conflict", None, why) if why else Outcome(id, "exists")
+
+
+def _digest(body: bytes) -> bytes:
+    return blake2b(body, digest_size=32).digest()

@@ -1,8 +1,7 @@
 """What became of parcels that a worker had leased, on any store: told to tracker, timeline and lanes at once."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Final, Literal
@@ -10,22 +9,21 @@ from typing import Final, Literal
 from batchline.core.ack import Asked, collect_items
 from batchline.core.consignment import Consignment
 from batchline.core.fanout import Ending
-from batchline.core.message import AnyLease, CheckedMessages, Outcome, as_lease, made_place
-from batchline.core.topic import Topic, dead_letters_of
-from batchline.stores.creating import Creation, create_messages
+from batchline.core.message import AnyLease, Outcome, as_lease
+from batchline.core.topic import Topic
 from batchline.stores.lane_rows import LaneRow
 from batchline.stores.leasing import alive_places, done_leases, is_active
+from batchline.stores.letters import dead_letter_id, dead_letter_topic, put_letters
 from batchline.stores.rows import Rows
 from batchline.stores.settling import Call, told
 from batchline.stores.topics import known_topic
 from batchline.stores.tracking import finish_items
 
-__all__ = ["Delivery", "Settled", "dead_letter_id", "settle_deliveries"]
-
-#: How far in the future what is left of a parcel may stand, whatever its topic allows.
-LONGEST_PAUSE: Final = timedelta(days=365)
+__all__ = ["Delivery", "Settled", "settle_deliveries"]
 
 Lanes = Mapping[tuple[str, int], LaneRow]
+#: Why a parcel is not settled that no lane has.
+UNPUBLISHED: Final = "it was not published"
 #: What a delivery tells: something new, what was told before, or what another has made void.
 News = Literal["first", "repeated", "void"]
 
@@ -38,9 +36,9 @@ class Delivery:
     parcel: Consignment
     #: What was refused for good, with its reason: it becomes a dead letter.
     dead: Consignment | None = None
-    #: What is to be sent again, and when; until that has arrived the lane stands.
+    #: What is to be sent again, and how long from now; until that has arrived the lane waits.
     rest: Consignment | None = None
-    rest_at_ms: int = 0
+    rest_after_ms: int = 0
     #: Under which id: one that no message of the parcel has had.
     rest_id: str = ""
 
@@ -54,11 +52,6 @@ class Settled:
     endings: list[Ending] = field(default_factory=list)
 
 
-def dead_letter_id(id: str) -> str:
-    """The id of a dead letter: that of its message, unless it was made, which none can be given."""
-    return id if made_place(id) is None else f"dead{id}"
-
-
 def settle_deliveries(
     rows: Rows,
     topic: str,
@@ -67,16 +60,26 @@ def settle_deliveries(
     numbers: Iterator[int],
     call: Call,
 ) -> Settled:
-    """Note that parcels have arrived: their items done, their messages gone, their lanes that much further."""
+    """Note that parcels have arrived: their items done, their messages gone, their lanes that much further.
+
+    What was not published is `lost`, whatever the parcel says: no lane goes further than it is published.
+    """
     known, now_ms = known_topic(rows, topic), call.now_us // 1_000
     lanes = _hold_lanes(rows, known, deliveries)
+    unpublished = {one.lease.id for one in deliveries if not _is_published(one.parcel, lanes)}
+    if unpublished:
+        rest = [one for one in deliveries if one.lease.id not in unpublished]
+        settled = settle_deliveries(rows, topic, producer_group, rest, numbers, call)
+        said = {one.id: one for one in settled.outcomes}
+        outcomes = [said.get(one.lease.id) or Outcome(one.lease.id, "lost", reason=UNPUBLISHED) for one in deliveries]
+        return Settled(outcomes, settled.endings)
     alive = alive_places(rows, [as_lease(one.lease) for one in deliveries])
     news = [_news(rows, one, lanes, alive, now_ms) for one in deliveries]
     first = [one for one, word in zip(deliveries, news, strict=True) if word == "first"]
     _move_lanes(rows, known, lanes, [one.parcel for one in first if one.rest is None])
     endings = _finish(rows, [one for one, word in zip(deliveries, news, strict=True) if word != "void"], call)
     outcomes = done_leases(rows, [one.lease for one in deliveries], now_ms, numbers)
-    _write(rows, known, producer_group, first, call.now_us, numbers)
+    _write(rows, known, producer_group, lanes, first, call.now_us, numbers)
     return Settled(outcomes, endings)
 
 
@@ -92,6 +95,11 @@ def _hold_lanes(rows: Rows, topic: Topic, deliveries: Sequence[Delivery]) -> Lan
     }
 
 
+def _is_published(parcel: Consignment, lanes: Lanes) -> bool:
+    lane = lanes.get((parcel.publication, parcel.lane))
+    return lane is not None and parcel.number <= lane.published
+
+
 def _news(rows: Rows, one: Delivery, lanes: Lanes, alive: Mapping[int, int], now_ms: int) -> News:
     """Whether a delivery is the first to tell what became of its parcel.
 
@@ -99,8 +107,8 @@ def _news(rows: Rows, one: Delivery, lanes: Lanes, alive: Mapping[int, int], now
     tells so first is right, with or without the lease; unless another has made something else of the message, so that
     what is left of the parcel is on its way. If some is to be sent again, only who has the lease may say so.
     """
-    lane, lease = lanes.get((one.parcel.publication, one.parcel.lane)), as_lease(one.lease)
-    if lane is not None and lane.delivered >= one.parcel.number:
+    lane, lease = lanes[one.parcel.publication, one.parcel.lane], as_lease(one.lease)
+    if lane.delivered >= one.parcel.number:
         return "repeated"
     if one.rest is not None:
         return "first" if is_active(rows, lease, now_ms) else "void"
@@ -111,8 +119,7 @@ def _move_lanes(rows: Rows, topic: Topic, lanes: Lanes, parcels: Sequence[Consig
     moved: dict[tuple[str, int], LaneRow] = {}
     for parcel in sorted(parcels, key=attrgetter("number")):
         key = (parcel.publication, parcel.lane)
-        if key in lanes:
-            moved[key] = lanes[key]._replace(delivered=parcel.number)
+        moved[key] = lanes[key]._replace(delivered=parcel.number)
     for publication, some in groupby(sorted(moved), itemgetter(0)):
         rows.write_lanes(topic.number, publication, [moved[key] for key in some])
 
@@ -137,42 +144,22 @@ def _write(
     rows: Rows,
     topic: Topic,
     producer_group: str,
+    lanes: Lanes,
     left: Sequence[Delivery],
     now_us: int,
     numbers: Iterator[int],
 ) -> None:
     """Put what is left of parcels where it belongs."""
-    dead = {dead_letter_id(one.lease.id): one.dead for one in left if one.dead is not None}
+    dead = {dead_letter_id(one.lease.id): one.dead.as_body() for one in left if one.dead is not None}
     if dead:
-        name = dead_letters_of(topic.name)
-        if rows.topic(name) is None:
-            rows.insert_topic(Topic(name, buckets=topic.buckets))
-        _create(rows, known_topic(rows, name), producer_group, dead, now_us // 1_000, now_us, numbers)
-    rests = sorted((one for one in left if one.rest is not None), key=attrgetter("rest_at_ms"))
-    for at_ms, some in groupby(rests, attrgetter("rest_at_ms")):
-        again = {one.rest_id: one.rest for one in some if one.rest is not None}
-        _create(rows, topic, producer_group, again, at_ms, now_us, numbers)
+        letters = dead_letter_topic(rows, topic)
+        put_letters(rows, letters, producer_group, dead, now_us // 1_000, now_us, numbers)
+    rests = sorted((one for one in left if one.rest is not None), key=attrgetter("rest_after_ms"))
+    for after_ms, some in groupby(rests, attrgetter("rest_after_ms")):
+        again = {one.rest_id: _signed(one.rest, lanes) for one in some if one.rest is not None}
+        put_letters(rows, topic, producer_group, again, now_us // 1_000 + after_ms, now_us, numbers)
 
 
-def _create(
-    rows: Rows,
-    topic: Topic,
-    producer_group: str,
-    parcels: Mapping[str, Consignment],
-    at_ms: int,
-    now_us: int,
-    numbers: Iterator[int],
-) -> None:
-    bodies = [parcel.as_body() for parcel in parcels.values()]
-    checked = CheckedMessages(list(parcels), [at_ms] * len(parcels), bodies, [0] * len(parcels))
-    creation = Creation(topic.name, producer_group, checked, now_us)
-    # Neither a limit for producers nor how far ahead they may look keeps it away.
-    free = replace(topic, rate_limit=None, max_ahead=max(topic.max_ahead, LONGEST_PAUSE))
-    owner = rows.producer_group(producer_group)
-    outcomes = create_messages(rows, free, owner, creation, numbers)
-    taken = [place for place, outcome in enumerate(outcomes) if outcome.outcome == "conflict"]
-    if taken:
-        # Somebody has used the id for something else: better another id than no message.
-        left = len(taken)
-        again = CheckedMessages([""] * left, [at_ms] * left, [bodies[place] for place in taken], [0] * left)
-        create_messages(rows, free, owner, replace(creation, messages=again), numbers)
+def _signed(rest: Consignment, lanes: Lanes) -> bytes:
+    """What is left of a parcel as a body, signed as the parcel was."""
+    return rest.as_body(secret=lanes[rest.publication, rest.lane].secret)

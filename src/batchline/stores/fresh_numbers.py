@@ -1,15 +1,16 @@
 """Numbers for what is new: they grow with time, and hardly ever meet those of another process."""
 
 import secrets
-import threading
 from typing import Final
+
+from batchline.stores.forks import fork_safe_lock
 
 __all__ = ["fresh_number", "number_after"]
 
 #: 2020-01-01: 41 bits of milliseconds from then on last until 2089.
 BEGIN_MS: Final = 1_577_836_800_000
 CHANCE_BITS: Final = 22
-_lock: Final = threading.Lock()
+_lock: Final = fork_safe_lock()
 _last = 0
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Final
 
-from batchline.core.bundle import Bundle, narrowed
+from batchline.core.bundle import LARGEST_BUNDLE, Bundle, narrowed
 from batchline.core.item_group import indexes_of
 from batchline.core.message import (
     AnyLease,
@@ -20,7 +20,9 @@ from batchline.core.message import (
     moment_ms,
 )
 from batchline.core.spot import Spot, Together, mask_of
+from batchline.core.timeline_checks import LEASED_BYTES
 from batchline.core.topic import Topic
+from batchline.stores.bodies import bundles_in_parts, content_bounds, first_within, spots_within
 from batchline.stores.burying import bury, dead_letter_of
 from batchline.stores.line import LineChanges
 from batchline.stores.owning import find_places, spot_with
@@ -47,7 +49,9 @@ __all__ = [
     "lease_one_message",
     "leased_messages",
     "release_leases",
+    "resume_leases",
     "take_over_leases",
+    "topics_of",
 ]
 
 #: Spots that are asked for first, whatever the limit: most have many messages, and then a few are enough.
@@ -58,8 +62,8 @@ MOST_SPOTS: Final = 20_000
 #: What the history says of a lease that a newer session of the same consumer took over.
 TAKEN_OVER: Final = "the consumer was started again"
 
-#: Bundle, spot, version and consumer.
-Group = tuple[int, int, int, str]
+#: Bundle, spot, version, consumer and the name of the topic.
+Group = tuple[int, int, int, str, str]
 
 
 @dataclass(slots=True)
@@ -72,29 +76,55 @@ class Leasing:
     limit: int
     until_ms: int
     now_ms: int
-    #: How many messages a spot has, more or less: what was seen last.
+    #: How many messages a spot has, and bytes its bundle, more or less: what was seen last.
     spot_size: float = 1.0
+    spot_bytes: float = LARGEST_BUNDLE
     #: The session of the consumer, if it has one.
     session: int | None = None
     #: The dead-letter topic, if there is one that takes messages.
     dead_letter: Topic | None = None
+    #: Bytes that the bodies of what is found have at most, unless it is one message alone.
+    max_bytes: int = LEASED_BYTES
     found: list[LeasedMessage] = field(default_factory=list)
+    bytes: int = 0
+    #: Whether the next message was too large for what is left of `max_bytes`.
+    is_full: bool = False
 
     @property
     def missing(self) -> int:
         """How many messages are still wanted."""
-        return self.limit - len(self.found)
+        return 0 if self.is_full else self.limit - len(self.found)
+
+    @property
+    def room(self) -> int:
+        """How many bytes of bodies are still wanted."""
+        return max(self.max_bytes - self.bytes, 0)
 
     def ask(self) -> int:
         """How many spots to ask for: if they are as large as those before, with a quarter more than are missing."""
-        return min(self.missing, FIRST_SPOTS + int(1.25 * self.missing / self.spot_size))
+        by_bytes = FIRST_SPOTS + int(1.25 * self.room / self.spot_bytes)
+        return min(self.missing, FIRST_SPOTS + int(1.25 * self.missing / self.spot_size), by_bytes)
 
     def wanted(self, spots: Iterable[Spot], bundle: Bundle) -> int:
         """Choose the messages of a bundle's spots that it may have: in its buckets, and no more than are missing."""
         bits = 0
         for spot in spots:
             bits |= self.inside(spot, bundle)
-        return mask_of(indexes_of(bits)[: self.missing]) if bits.bit_count() > self.missing else bits
+        if bits.bit_count() > self.missing:
+            bits = mask_of(indexes_of(bits)[: self.missing])
+        return self.fitting(bits, bundle)
+
+    def fitting(self, bits: int, bundle: Bundle) -> int:
+        """Choose the first of a bundle's messages that have room; a message that is the first of all always has."""
+        chosen = 0
+        for place in indexes_of(bits):
+            size = len(bundle.bodies[place])
+            if size > self.room and (self.found or chosen):
+                self.is_full = True
+                break
+            chosen |= 1 << place
+            self.bytes += size
+        return chosen
 
     def inside(self, spot: Spot, bundle: Bundle) -> int:
         """Choose the messages of a spot that are in its buckets."""
@@ -170,10 +200,17 @@ def _lease(rows: TimelineRows, leasing: Leasing, line: LineChanges, spots: Itera
     groups: dict[Together, list[Spot]] = {}
     for spot in spots:
         groups.setdefault(spot.together, []).append(spot)
-    bundles = rows.bundles_by_number({bundle for _, _, bundle in groups}) if groups else {}
-    for key in sorted(groups):
-        if leasing.missing:
-            _lease_bundle(rows, leasing, line, groups[key], bundles[key[2]])
+    keys = sorted(groups)
+    numbers, begin = [bundle for _, _, bundle in keys], 0
+    sizes = content_bounds(rows, [spot for some in groups.values() for spot in some], leasing.room)
+    while begin < len(keys) and leasing.missing:
+        end = first_within(numbers, begin, sizes, leasing.room)
+        bundles = rows.bundles_by_number(set(numbers[begin:end]))
+        leasing.spot_bytes = max(sum(sum(map(len, one.bodies)) for one in bundles.values()) / (end - begin), 1.0)
+        for key in keys[begin:end]:
+            if leasing.missing:
+                _lease_bundle(rows, leasing, line, groups[key], bundles[key[2]])
+        begin = end
 
 
 def _lease_bundle(
@@ -245,22 +282,63 @@ def take_over_leases(
     """Lease anew what sessions of the same consumer have leased that are not alive: their leases are void.
 
     `live` reads which are. A session is noted before it leases, so it is read after the leases: none is missed.
+    It takes over as much as `max_bytes` allows: the next call goes on, and finds nothing when there is no more.
     """
     leasing.dead_letter = dead_letter_of(rows, leasing.topic)
     found = rows.leased_spots(leasing.topic.number, leasing.consumer, leasing.now_ms)
     alive = live() if found else ()
-    theirs = [spot.key for spot in found if spot.session not in alive]
-    held = list(rows.hold_spots(theirs).values()) if theirs else []
-    alive = live() if held else ()  # another may have taken them over meanwhile
-    spots = [one for one in held if one.is_leased(leasing.now_ms) and one.session not in alive]
-    bundles = rows.bundles_by_number({spot.bundle for spot in spots}) if spots else {}
+    theirs = sorted((spot for spot in found if spot.session not in alive), key=attrgetter("together", "number"))
     line = LineChanges(numbers)
-    for spot in sorted(spots, key=attrgetter("together", "number")):
-        if spot.consumer == leasing.consumer and spot.topic == leasing.topic.number:
-            line.note_attempt(spot, spot.bits, leasing.now_ms, "lost", TAKEN_OVER)
-            _take_or_bury(rows, leasing, line, spot, bundles[spot.bundle], spot.bits)
+    for part in spots_within(rows, theirs, leasing.max_bytes) if theirs else ():
+        _take_over(rows, leasing, line, [spot.key for spot in part], live)
+        if leasing.found:
+            break
     line.write(rows)
     return leasing.found
+
+
+def resume_leases(
+    rows: TimelineRows,
+    topic: Topic,
+    consumer: str,
+    sessions: Collection[int],
+    session: int,
+    now_ms: int,
+    numbers: Iterator[int],
+) -> None:
+    """Give leases of sessions of a consumer to another that goes on with them: they end as before, and are no attempt.
+
+    The leases before are void, so that of two connections only the last one holds the messages.
+    """
+
+    def is_theirs(spot: Spot) -> bool:
+        return spot.session in sessions and spot.is_leased(now_ms)
+
+    found = rows.leased_spots(topic.number, consumer, now_ms)
+    theirs = [spot.key for spot in found if is_theirs(spot)]
+    line = LineChanges(numbers)
+    for spot in rows.hold_spots(theirs).values() if theirs else ():
+        if is_theirs(spot) and (spot.consumer, spot.topic) == (consumer, topic.number):
+            line.change(spot, spot.bits, partial(Spot.resumed, session=session))
+    line.write(rows)
+
+
+def _take_over(
+    rows: TimelineRows, leasing: Leasing, line: LineChanges, keys: Sequence[Key], live: Callable[[], Collection[int]]
+) -> None:
+    held = sorted(rows.hold_spots(keys).values(), key=attrgetter("together", "number"))
+    alive = live() if held else ()  # another may have taken them over meanwhile
+    spots = [
+        one
+        for one in held
+        if one.is_leased(leasing.now_ms)
+        and one.session not in alive
+        and (one.consumer, one.topic) == (leasing.consumer, leasing.topic.number)
+    ]
+    for some, bundles in bundles_in_parts(rows, spots, leasing.max_bytes) if spots else ():
+        for spot in some:
+            line.note_attempt(spot, spot.bits, leasing.now_ms, "lost", TAKEN_OVER)
+            _take_or_bury(rows, leasing, line, spot, bundles[spot.bundle], spot.bits)
 
 
 # --- with a lease -----------------------------------------------------------------------------------------------------
@@ -269,6 +347,7 @@ def take_over_leases(
 def extend_leases(
     rows: TimelineRows,
     leases: Sequence[Lease],
+    topics: Mapping[str, Topic],
     until_ms: Mapping[str, int],
     now_ms: int,
     numbers: Iterator[int],
@@ -276,7 +355,7 @@ def extend_leases(
     again: bool = False,
 ) -> list[Outcome]:
     """Hold messages for longer, by topic until when; each gets a new lease. `again` if it may have been done before."""
-    held = _Held(rows, leases, now_ms)
+    held = _Held(rows, leases, now_ms, topics)
     line = LineChanges(numbers)
 
     def extend(spot: Spot, mask: int, lease: Lease) -> Spot:
@@ -306,11 +385,11 @@ def release_leases(
     numbers: Iterator[int],
 ) -> list[Outcome]:
     """Give messages back, to be offered again at a moment not in the past. Releasing again succeeds."""
-    topics = {name: rows.topic(name) for name in dict.fromkeys(lease.topic for lease in leases)}
-    latest_ms = {name: topic.latest_ms(now_ms) for name, topic in topics.items() if topic}
+    topics = topics_of(rows, leases)
+    latest_ms = {name: topic.latest_ms(now_ms) for name, topic in topics.items()}
     far = {name: moment_ms(latest).isoformat() for name, latest in latest_ms.items() if at_ms > latest}
     near = [lease for lease in leases if lease.topic not in far]
-    held = _Held(rows, near, now_ms)
+    held = _Held(rows, near, now_ms, topics)
     line = LineChanges(numbers)
 
     def release(spot: Spot, mask: int, _: Lease) -> None:
@@ -347,7 +426,7 @@ def done_leases(rows: TimelineRows, given: Sequence[AnyLease], now_ms: int, numb
     """Finish messages. What is gone already is done; what somebody else may have is not."""
     groups = _groups(given)
     whole = [
-        WholeSpot(*group[:3], mask_of([given[index].place for index in indexes]), group[3])
+        WholeSpot(*group[:3], mask_of([given[index].place for index in indexes]), *group[3:])
         for group, indexes in groups.items()
     ]
     if rows.end_spots(whole, now_ms) == len(whole):
@@ -386,22 +465,32 @@ def is_active(rows: TimelineRows, lease: Lease, now_ms: int) -> bool:
     return outcome.outcome == "leased"
 
 
-class _Held:
-    """The spots of leases, held, and which of the leases are active."""
+def topics_of(rows: TimelineRows, leases: Iterable[Lease]) -> dict[str, Topic]:
+    """Return the topics that leases name, those that are there."""
+    names = dict.fromkeys(lease.topic for lease in leases)
+    return {name: topic for name in names if (topic := rows.topic(name))}
 
-    def __init__(self, rows: TimelineRows, leases: Sequence[Lease], now_ms: int):
+
+class _Held:
+    """The spots of leases, held, and which of the leases are active. A lease is good for its own topic only."""
+
+    def __init__(
+        self, rows: TimelineRows, leases: Sequence[Lease], now_ms: int, topics: Mapping[str, Topic] | None = None
+    ):
         self._leases = leases
         self._now_ms = now_ms
         self._groups = _groups(leases)
         self._spots = rows.hold_spots(list({group[:2] for group in self._groups})) if leases else {}
+        self._topics = topics_of(rows, leases) if topics is None else topics
 
     def each(self, word: OutcomeWord, act: Callable[[Spot, int, Lease], Spot | None]) -> list[Outcome]:
         """Act once on each spot with active leases; the outcome of those is the word, of others that they are lost."""
         leases = self._leases
         outcomes = [Outcome(lease.id, word) for lease in leases]
-        for (bundle, number, version, consumer), indexes in self._groups.items():
-            spot, new, active = self._spots.get((bundle, number)), None, 0
-            if spot is not None and spot.is_held(version, consumer, self._now_ms):
+        for (bundle, number, version, consumer, topic), indexes in self._groups.items():
+            spot, known, new, active = self._spots.get((bundle, number)), self._topics.get(topic), None, 0
+            is_there = spot is not None and known is not None and spot.topic == known.number
+            if spot is not None and is_there and spot.is_held(version, consumer, self._now_ms):
                 active = mask_of([leases[index].place for index in indexes]) & spot.bits
                 new = act(spot, active, leases[indexes[0]]) if active else None
             if new is not None or active.bit_count() < len(indexes):
@@ -411,7 +500,7 @@ class _Held:
 
 
 def _groups(leases: Sequence[AnyLease]) -> dict[Group, list[int]]:
-    """The indexes of leases by bundle, spot, version and consumer."""
+    """The indexes of leases by bundle, spot, version, consumer and topic."""
     groups: dict[Group, list[int]] = {}
     last, indexes = None, []
     for index, lease in enumerate(leases):
@@ -420,9 +509,9 @@ def _groups(leases: Sequence[AnyLease]) -> dict[Group, list[int]]:
             if held is last:  # leased together, and mostly finished together
                 indexes.append(index)
                 continue
-            last, group = held, (held.bundle, held.spot, held.version, held.consumer)
+            last, group = held, (held.bundle, held.spot, held.version, held.consumer, held.topic)
         else:
-            last, group = None, (lease.bundle, lease.spot, lease.version, lease.consumer)
+            last, group = None, (lease.bundle, lease.spot, lease.version, lease.consumer, lease.topic)
         indexes = groups.setdefault(group, [])
         indexes.append(index)
     return groups

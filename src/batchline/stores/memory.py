@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from batchline.errors import InvalidStore
 from batchline.stores.address import Address
+from batchline.stores.forks import FORKS
 from batchline.stores.memory_capacity import MemoryCapacityRows
 from batchline.stores.memory_lanes import MemoryLaneRows
 from batchline.stores.memory_reports import MemoryReportRows
@@ -13,6 +14,7 @@ from batchline.stores.memory_tables import MemoryTables
 from batchline.stores.memory_timeline import MemoryTimelineRows
 from batchline.stores.memory_tokens import MemoryTokenRows
 from batchline.stores.memory_tracker import MemoryTrackerRows
+from batchline.stores.migrations import SchemaVersion
 from batchline.stores.rows import Rows
 from batchline.stores.store import Store
 
@@ -42,7 +44,7 @@ class MemoryStore(Store):
 
     def transact(self, work: Callable[[Rows], T]) -> T:
         """Do the work while nobody else does any."""
-        with self._one_at_a_time:
+        with FORKS, self._one_at_a_time:
             try:
                 answer = work(MemoryRows(self._tables))
             except BaseException:
@@ -55,9 +57,9 @@ class MemoryStore(Store):
         """As `transact`."""
         return self.transact(work)
 
-    def version(self) -> int:
+    def schema(self) -> SchemaVersion:
         """There is no schema."""
-        return 0
+        return SchemaVersion(0, 0)
 
     def migrate_alone(self) -> list[str]:
         """There is nothing to migrate."""

@@ -29,7 +29,7 @@ class MemoryLaneRows:
         return sorted(row for key, row in self._tables.lanes.items() if key[:2] == (topic, publication))
 
     def write_lanes(self, topic: int, publication: str, rows: Sequence[LaneRow]) -> None:
-        """How far lanes have come."""
+        """Write lanes."""
         for row in rows:
             self._tables.lanes[topic, publication, row.lane] = LaneRow(*row)
 

@@ -43,6 +43,13 @@ class MemoryTimelineRows:
         """The topic of a name."""
         return next((topic for topic in self._tables.topics.values() if topic.name == name), None)
 
+    def topic_with_newest(self, name: str, consumer: str, from_ms: int, to_ms: int) -> tuple[Topic | None, int | None]:
+        """The topic of a name, and the newest session of a consumer that was seen between two moments."""
+        found = self.topic(name)
+        seen = self.sessions(found.number, from_ms) if found else []
+        theirs = (one.session for one in seen if one.consumer == consumer and one.seen_ms <= to_ms)
+        return found, max(theirs, default=None)
+
     def insert_topic(self, topic: Topic) -> bool:
         """A new topic; false if the name is taken."""
         if self.topic(topic.name) is not None:
@@ -104,6 +111,11 @@ class MemoryTimelineRows:
         owners = {number: name for name, number in self._tables.producer_groups.items()}
         found = (self._tables.bundles[number] for number in numbers if number in self._tables.bundles)
         return {bundle.number: replace(bundle, owner=owners[bundle.producer_group]) for bundle in found}
+
+    def content_sizes(self, numbers: Iterable[int]) -> dict[int, int]:
+        """How many bytes bundles have, by their numbers."""
+        bundles = self._tables.bundles
+        return {number: sum(map(len, bundles[number].bodies)) for number in numbers if number in bundles}
 
     def owners_of(self, bundles: Iterable[int]) -> dict[int, int]:
         """The producer groups of bundles."""
@@ -170,7 +182,10 @@ class MemoryTimelineRows:
         ended = 0
         for one in whole:
             spot = self._tables.spots.get(one.bundle, {}).get(one.number)
-            if spot is not None and spot.bits == one.bits and spot.is_held(one.version, one.consumer, now_ms):
+            topic = self.topic(one.topic)
+            if spot is None or topic is None or (spot.topic, spot.bits) != (topic.number, one.bits):
+                continue
+            if spot.is_held(one.version, one.consumer, now_ms):
                 self._put(spot.done(now_ms))
                 ended += 1
         return ended
@@ -319,6 +334,13 @@ class MemoryTimelineRows:
     def sessions(self, topic: int, since_ms: int) -> list[SessionRow]:
         """The sessions of a topic's consumers that were seen since a moment."""
         return [row for key, row in self._tables.sessions.items() if key[0] == topic and row.seen_ms >= since_ms]
+
+    def hold_session(self, topic: str, consumer: str, session: int) -> None:
+        """There is one transaction at a time."""
+
+    def session_numbers(self, topic: int, consumer: str, numbers: range) -> list[int]:
+        """Which of these numbers sessions of a consumer have, seen or not."""
+        return [key[2] for key in self._tables.sessions if key[:2] == (topic, consumer) and key[2] in numbers]
 
     def delete_session(self, topic: int, consumer: str, session: int) -> None:
         """Forget a session."""

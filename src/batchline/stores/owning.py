@@ -16,8 +16,10 @@ from batchline.core.message import (
     state_of,
 )
 from batchline.core.spot import CANCELLED, Spot
+from batchline.core.timeline_checks import LEASED_BYTES
 from batchline.core.topic import Topic
 from batchline.errors import ForeignMessage, UnknownMessage
+from batchline.stores.bodies import first_within
 from batchline.stores.line import LineChanges
 from batchline.stores.timeline_rows import Place, TimelineRows, TriedSpot
 
@@ -199,15 +201,24 @@ def message_at(
 
 
 def owned_messages(
-    rows: TimelineRows, owner: str, after: Place, limit: int, now_ms: int
-) -> list[tuple[Place, Message]]:
-    """The messages of a producer group on all topics, in the order of their creation, from after a place on."""
+    rows: TimelineRows, owner: str, after: Place, limit: int, now_ms: int, max_bytes: int = LEASED_BYTES
+) -> tuple[list[tuple[Place, Message]], bool]:
+    """List messages of a producer group on all topics, in the order of their creation, from after a place on.
+
+    Their bodies have at most `max_bytes`, unless it is one message alone. Tells whether there may be more.
+    """
     topics = {topic.number: topic for topic in rows.topics()}
     number, begin = rows.known_group(owner), after[0]
     found: list[tuple[Place, Message]] = []
     while number is not None and len(found) < limit:
         numbers = rows.bundles_of_group(number, begin, BUNDLES_AT_ONCE)
+        sizes = rows.content_sizes(numbers) if numbers else {}
+        end = first_within(numbers, 0, sizes, max_bytes)
+        if found and sum(sizes.get(one, 0) for one in numbers[:end]) > max_bytes:
+            return found, True
+        is_last, numbers = end == len(numbers) < BUNDLES_AT_ONCE, numbers[:end]
         bundles = rows.bundles_by_number(numbers) if numbers else {}
+        max_bytes -= sum(sizes.get(one, 0) for one in numbers)
         spots = rows.spots_of(numbers) if numbers else []
         places = sorted(
             ((spot.bundle, place), spot)
@@ -219,7 +230,7 @@ def owned_messages(
         for (bundle, place), spot in places[: limit - len(found)]:
             message = message_at(topics[spot.topic], spot, bundles[bundle], place, (), now_ms)
             found.append(((bundle, place), message))
-        if len(numbers) < BUNDLES_AT_ONCE:
-            break
+        if is_last:
+            return found, len(found) == limit
         begin = numbers[-1] + 1
-    return found
+    return found, len(found) == limit

@@ -2,14 +2,14 @@
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from batchline.core.consignment import Consignment, Content, message_id
 from batchline.core.item_group import item_groups
 from batchline.core.message import CheckedMessages
 from batchline.errors import InvalidTable, RefusedMessage
-from batchline.stores.creating import Creation, create_messages
-from batchline.stores.lane_rows import LaneRow
+from batchline.stores.creating import Creation, create_under_free_ids
+from batchline.stores.lane_rows import LaneRow, hold_lane
 from batchline.stores.rows import Rows
 from batchline.stores.topics import live_topic
 from batchline.stores.tracking import add_items, one_fanout, touch_fanout
@@ -61,20 +61,21 @@ def post_parcels(rows: Rows, posting: Posting, numbers: Iterator[int]) -> bool:
     Raises InvalidTable if their numbers do not follow those before, or if others were published under them.
     """
     topic = live_topic(rows, posting.topic)
-    rows.insert_lanes(topic.number, posting.publication, [posting.lane])
-    (lane,) = rows.hold_lanes(topic.number, posting.publication, [posting.lane])
+    lane = hold_lane(rows, topic.number, posting.publication, posting.lane)
     if not _follow_on(rows, posting, lane):
         touch_fanout(rows, one_fanout(rows, posting.fanout).number, posting.now_us)
         return False
     added = add_items(rows, posting.fanout, len(posting.parcels), posting.add_id, posting.now_us)
     groups = item_groups(posting.fanout, added.number, added.salt, added.count)
     items = [item for group in groups for item in group.items()]
-    parcels = [replace(parcel, item=item) for parcel, item in zip(posting.parcels, items, strict=True)]
+    parcels = [parcel.altered(item=item) for parcel, item in zip(posting.parcels, items, strict=True)]
     ids = [message_id(posting.publication, posting.lane, parcel.number) for parcel in parcels]
-    bodies = [parcel.as_body(content) for parcel, content in zip(parcels, posting.contents, strict=True)]
+    signed = zip(parcels, posting.contents, strict=True)
+    bodies = [parcel.as_body(content, lane.secret) for parcel, content in signed]
     checked = CheckedMessages(ids, list(posting.at_ms), bodies, [0] * len(ids))
     creation = Creation(posting.topic, posting.producer_group, checked, posting.now_us)
-    outcomes = create_messages(rows, topic, rows.producer_group(posting.producer_group), creation, numbers)
+    # A stray may have the id of a parcel to come: parcels are known by their signatures.
+    outcomes = create_under_free_ids(rows, topic, rows.producer_group(posting.producer_group), creation, numbers)
     for outcome in outcomes:
         if outcome.outcome != "created":
             raise RefusedMessage(

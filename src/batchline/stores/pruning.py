@@ -7,7 +7,9 @@ from batchline.core.bundle import Bundle
 from batchline.core.item_group import indexes_of
 from batchline.core.message import made_place
 from batchline.core.spot import CANCELLED, DONE, Spot
+from batchline.core.timeline_checks import LEASED_BYTES
 from batchline.core.topic import Topic
+from batchline.stores.bodies import bundles_in_parts
 from batchline.stores.line import LineChanges
 from batchline.stores.rows import Rows
 from batchline.stores.timeline_rows import IdPlace, TimelineRows
@@ -26,20 +28,21 @@ def prune_ended(rows: TimelineRows, topic: Topic, before_ms: int, limit: int) ->
     going = [spot for spot in ended if spot.bundle in held]
     if going:
         rows.delete_spots(sorted(spot.key for spot in going))
-        rows.delete_message_ids(topic.number, _ids_on(going, rows.bundles_by_number(held)))
+        parts = bundles_in_parts(rows, going, LEASED_BYTES)
+        rows.delete_message_ids(topic.number, sorted(id for part, bundles in parts for id in _ids_on(part, bundles)))
         rows.delete_bundles(sorted(held - {spot.bundle for spot in rows.spots_of(held)}))
     return len(ended)
 
 
 def _ids_on(spots: Iterable[Spot], bundles: Mapping[int, Bundle]) -> list[IdPlace]:
     """List the chosen ids of the messages on these spots; another message may have one of them by now."""
-    return sorted(
+    return [
         IdPlace(ids[place], spot.bundle, place)
         for spot in spots
         if (ids := bundles[spot.bundle].ids) is not None
         for place in indexes_of(spot.bits)
         if made_place(ids[place]) is None
-    )
+    ]
 
 
 def end_messages(rows: TimelineRows, topic: Topic, now_ms: int, limit: int, numbers: Iterator[int]) -> int:

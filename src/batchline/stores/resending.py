@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from itertools import compress
 
 from batchline.core.consignment import Consignment, Content
-from batchline.core.message import CheckedMessages, Lease
-from batchline.stores.creating import Creation, create_messages
+from batchline.core.message import Lease
+from batchline.stores.creating import Creation, create_under_free_ids
+from batchline.stores.lane_rows import hold_lane
 from batchline.stores.leasing import done_leases, is_active
 from batchline.stores.posting import Posting, post_parcels
 from batchline.stores.rows import Rows
@@ -31,16 +32,12 @@ def resend_messages(rows: Rows, creation: Creation, leases: Sequence[Lease], num
     """Put dead letters of one owner on a topic; tells of each whether its lease still held, and it is there."""
     topic, owner = live_topic(rows, creation.topic), rows.producer_group(creation.producer_group)
     held = [is_active(rows, lease, creation.now_ms) for lease in leases]
-    wanted = _chosen(creation.messages._replace(turns=_turns(rows, leases)), held)
+    messages = creation.messages._replace(turns=_turns(rows, leases))
+    wanted = messages.chosen([place for place, is_held in enumerate(held) if is_held])
     done_leases(rows, list(compress(leases, held)), creation.now_ms, numbers)
     # They were allowed once: no limit for producers keeps them away.
     free = replace(topic, rate_limit=None)
-    outcomes = create_messages(rows, free, owner, replace(creation, messages=wanted), numbers)
-    taken = [outcome.outcome == "conflict" for outcome in outcomes]
-    if any(taken):
-        # Somebody has used the id for something else: better another id than no message.
-        again = _chosen(wanted, taken)._replace(ids=[""] * sum(taken))
-        create_messages(rows, free, owner, replace(creation, messages=again), numbers)
+    create_under_free_ids(rows, free, owner, replace(creation, messages=wanted), numbers)
     return held
 
 
@@ -50,26 +47,15 @@ def _turns(rows: Rows, leases: Sequence[Lease]) -> list[int]:
     return [turns.get((lease.bundle, lease.spot), 0) for lease in leases]
 
 
-def _chosen(messages: CheckedMessages, which: Sequence[bool]) -> CheckedMessages:
-    ids, at_ms, bodies, turns = messages
-    return CheckedMessages(
-        list(compress(ids, which)),
-        list(compress(at_ms, which)),
-        list(compress(bodies, which)),
-        list(compress(turns, which)),
-    )
-
-
 def resend_parcels(
     rows: Rows, topic: str, producer_group: str, resent: Parcels, now_us: int, numbers: Iterator[int]
 ) -> list[bool]:
     """Publish dead parcels anew, as the next of their lane; tells of each whether its lease still held, and it is."""
     held = [is_active(rows, lease, now_us // 1_000) for lease in resent.leases]
     number, lane = live_topic(rows, topic).number, resent.parcels[0].lane
-    rows.insert_lanes(number, resent.publication, [lane])
-    (row,) = rows.hold_lanes(number, resent.publication, [lane])
+    row = hold_lane(rows, number, resent.publication, lane)
     parcels = [
-        replace(parcel, publication=resent.publication, number=row.published + place, item=None, reason="")
+        parcel.altered(publication=resent.publication, number=row.published + place, item=None, reason="")
         for place, parcel in enumerate(compress(resent.parcels, held), 1)
     ]
     if parcels:

@@ -1,5 +1,6 @@
 """What stores in servers share: a pool of connections, transactions, and a single ack in one round trip."""
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -8,6 +9,8 @@ from typing import Any, TypeVar
 from batchline.core.ack import Asked
 from batchline.stores.address import Address
 from batchline.stores.connections import Driver, pool
+from batchline.stores.deadlines import Deadlines
+from batchline.stores.forks import check_not_forked
 from batchline.stores.rows import Rows
 from batchline.stores.settling import Call
 from batchline.stores.sql_rows import SqlRows
@@ -16,7 +19,7 @@ from batchline.stores.sql_tracker import ack_parameters, acked
 from batchline.stores.store import Store
 from batchline.stores.tracking import Finished
 
-__all__ = ["ServerStore"]
+__all__ = ["ServerStore", "unhurried"]
 
 T = TypeVar("T")
 
@@ -24,9 +27,15 @@ T = TypeVar("T")
 class ServerStore(Store):
     """A store that any number of machines may use."""
 
-    def __init__(self, address: Address, driver: Driver):
+    def __init__(
+        self,
+        address: Address,
+        driver: Driver,
+        deadlines: Deadlines,
+        is_fresh: Callable[[Any], bool] = lambda _: True,
+    ):
         self.url = address.shown
-        self.connections = pool(address, driver)
+        self.connections = pool(address, driver, deadlines, is_fresh)
 
     @abstractmethod
     def session(self, connection: Any) -> SqlSession:
@@ -40,9 +49,11 @@ class ServerStore(Store):
         """Do the work between BEGIN and COMMIT, at READ COMMITTED."""
 
         def within(connection: Any) -> T:
+            pid = os.getpid()
             with self.sending(connection):
                 connection.cursor().execute("BEGIN")
                 answer = work(SqlRows(self.session(connection)))
+                check_not_forked(pid)
                 connection.cursor().execute("COMMIT")
             return answer
 
@@ -61,6 +72,24 @@ class ServerStore(Store):
         _, ended, told_to = found
         return acked(asked, ended, told_to, call.id)
 
+    def lost_connections(self) -> int:
+        """Return how many connections were lost while a call used them."""
+        return self.connections.lost
+
+    def hurry(self) -> None:
+        """Repeat no call for longer than 5 s from now on."""
+        self.connections.hurry()
+
     def close(self) -> None:
         """Close the connections."""
         self.connections.close()
+
+
+def unhurried(work: Callable[[Any], T]) -> Callable[[Any], T]:
+    """The same work without deadlines: a migration takes as long as it takes."""
+
+    def within(connection: Any) -> T:
+        with connection.unhurried():
+            return work(connection)
+
+    return within

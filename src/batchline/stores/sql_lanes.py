@@ -29,9 +29,8 @@ class SqlLaneRows:
         return [LaneRow(*row) for row in self._session.rows("lanes", topic=topic, publication=publication)]
 
     def write_lanes(self, topic: int, publication: str, rows: Sequence[LaneRow]) -> None:
-        """How far lanes have come."""
-        names = ("lane", "published", "delivered")
-        self._session.change_many("write_lanes", names, rows, topic=topic, publication=publication)
+        """Write lanes."""
+        self._session.change_many("write_lanes", LaneRow._fields, rows, topic=topic, publication=publication)
 
     def delete_lanes(self, topic: int) -> None:
         """Forget all lanes of a topic."""

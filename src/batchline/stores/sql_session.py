@@ -42,6 +42,10 @@ class SqlSession:
     def raw_rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows it selects, with bytes as they are."""
         self._execute(query, parameters)
+        return self.fetched()
+
+    def fetched(self) -> list[tuple[Any, ...]]:
+        """The rows of the last statement."""
         return list(self._cursor.fetchall())
 
     def rows_of_each(
@@ -56,7 +60,7 @@ class SqlSession:
         text = " ".join(f"SELECT * FROM ({self._text(query)}) AS of{{segment}}".split())  # noqa: S608 - a query of ours
         parts = " UNION ALL ".join(text.format(segment=segment) for segment in segments)
         self._send(f"{parts} {self._text(order)}", parameters)
-        return list(self._cursor.fetchall())
+        return self.fetched()
 
     def records(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
         """The rows it selects, by the names of their columns."""

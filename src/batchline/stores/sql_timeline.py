@@ -35,6 +35,8 @@ __all__ = ["SqlTimelineRows"]
 BUNDLE_NAMES: Final = ("number", "topic", "producer_group", "created_ms", "ids", "content")
 SPOT_NAMES: Final = (*Spot._fields, "size")
 CHANGE_NAMES: Final = (*SPOT_NAMES, "version_before", "bits_before")
+#: Bytes of a bundle's content before its bodies, of a bundle of one message.
+LEAST_HEAD: Final = 5
 ALL_SEGMENTS: Final = range(SEGMENTS)
 
 
@@ -53,6 +55,12 @@ class SqlTimelineRows:
     def topic(self, name: str) -> Topic | None:
         """The topic of a name."""
         return next(map(_topic, self._session.records("topic", name=name)), None)
+
+    def topic_with_newest(self, name: str, consumer: str, from_ms: int, to_ms: int) -> tuple[Topic | None, int | None]:
+        """The topic of a name, and the newest session of a consumer that was seen between two moments."""
+        values: dict[str, Any] = {"name": name, "consumer": consumer, "from_ms": from_ms, "to_ms": to_ms}
+        found = self._session.records("topic_with_newest", **values)
+        return (_topic(found[0]), found[0]["newest"]) if found else (None, None)
 
     def insert_topic(self, topic: Topic) -> bool:
         """A new topic; false if the name is taken."""
@@ -113,6 +121,11 @@ class SqlTimelineRows:
         """Bundles, with ids and bodies."""
         found = self._session.raw_rows("bundles_by_number", numbers=list(numbers))
         return {row[0]: _bundle(*row) for row in found}
+
+    def content_sizes(self, numbers: Iterable[int]) -> dict[int, int]:
+        """How many bytes bundles have, by their numbers."""
+        found = self._session.rows("content_sizes", numbers=sorted(numbers))
+        return {number: size - LEAST_HEAD for number, size in found}
 
     def owners_of(self, bundles: Iterable[int]) -> dict[int, int]:
         """The producer groups of bundles."""
@@ -311,6 +324,15 @@ class SqlTimelineRows:
         """The sessions of a topic's consumers that were seen since a moment."""
         return [SessionRow(*row) for row in self._session.rows("sessions", topic=topic, since_ms=since_ms)]
 
+    def hold_session(self, topic: str, consumer: str, session: int) -> None:
+        """Keep a session from being forgotten until the transaction ends. Wait for a call that forgets it."""
+        self._session.tell("hold_session", name=topic, consumer=consumer, session=session)
+
+    def session_numbers(self, topic: int, consumer: str, numbers: range) -> list[int]:
+        """Which of these numbers sessions of a consumer have, seen or not."""
+        values = {"topic": topic, "consumer": consumer, "first": numbers.start, "last": numbers.stop - 1}
+        return [number for (number,) in self._session.rows("session_numbers", **values)]
+
     def delete_session(self, topic: int, consumer: str, session: int) -> None:
         """Forget a session."""
         self._session.run("delete_session", topic=topic, consumer=consumer, session=session)
@@ -346,6 +368,7 @@ def _rules(topic: Topic) -> dict[str, Any]:
         "dead_letter": topic.dead_letter,
         "rate_limit": topic.rate_limit,
         "keep_us": span_us(topic.keep),
+        "internal": int(topic.internal),
     }
 
 
@@ -361,6 +384,7 @@ def _topic(record: dict[str, Any]) -> Topic:
         rate_limit=record["rate_limit"],
         keep=timedelta(microseconds=record["keep_us"]),
         deleted=record["deleted_ms"] is not None,
+        internal=bool(record["internal"]),
         number=record["number"],
     )
 

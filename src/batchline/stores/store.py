@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from batchline.core.ack import Asked
 from batchline.errors import SchemaMismatch
-from batchline.stores.migrations import missing_migrations
+from batchline.stores.migrations import SchemaVersion, missing_migrations
 from batchline.stores.rows import Rows
 from batchline.stores.settling import Call
 from batchline.stores.tracking import Finished, finish_items
@@ -25,6 +25,8 @@ class Store(ABC):
     address: str = ""
     #: Where its SQL is, below `stores/`.
     room: str
+    #: The clock of all that works on it in this process: see `runtime/broker_clock.py`.
+    broker_clock: object
 
     @abstractmethod
     def transact(self, work: Callable[[Rows], T]) -> T:
@@ -39,13 +41,17 @@ class Store(ABC):
         """Do the work without changing anything, and without waiting for who does."""
 
     @abstractmethod
+    def schema(self) -> SchemaVersion:
+        """Return which migrations its schema has seen, and which programs it works with."""
+
     def version(self) -> int:
-        """The number of the newest migration that its schema has seen; 0 for none."""
+        """Return the number of the newest migration that its schema has seen; 0 for none."""
+        return self.schema().newest
 
     def migrate(self) -> list[str]:
         """Bring the schema up to date, and tell which migrations that took; any number of processes may at once."""
         # Nearly always there is nothing to do: then nobody waits, and no right to change the schema is needed.
-        if not missing_migrations(self.room, self.version()):
+        if not missing_migrations(self.room, self.schema()):
             return []
         return self.migrate_alone()
 
@@ -57,9 +63,16 @@ class Store(ABC):
     def close(self) -> None:
         """Let go of whatever is open."""
 
+    def lost_connections(self) -> int:
+        """Return how many connections were lost while a call used them; 0 for a store without a server."""
+        return 0
+
+    def hurry(self) -> None:  # noqa: B027 - there is nothing to do where no other process is waited for
+        """Repeat no call for longer than 5 s from now on: the process is about to end."""
+
     def check_schema(self) -> None:
-        """Raise SchemaMismatch unless the schema is the one this program knows."""
-        missing = missing_migrations(self.room, self.version())
+        """Raise SchemaMismatch unless this program works with the schema: its own, or a newer compatible one."""
+        missing = missing_migrations(self.room, self.schema())
         if missing:
             raise SchemaMismatch(
                 f"the schema of {self.url} lacks {', '.join(migration.name for migration in missing)}: "

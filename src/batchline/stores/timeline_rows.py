@@ -16,11 +16,14 @@
 what was read: the condition is part of the statement.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from batchline.core.bundle import Bundle
+from batchline.core.drift import Vote
 from batchline.core.future_load import Range
+from batchline.core.name import LONGEST_NAME
 from batchline.core.session import SessionRow
 from batchline.core.spot import Spot, Together, segments_of
 from batchline.core.topic import Topic
@@ -38,6 +41,7 @@ __all__ = [
     "TimelineRows",
     "TriedSpot",
     "WholeSpot",
+    "broker_row_name",
     "stretch_of",
 ]
 
@@ -110,6 +114,8 @@ class WholeSpot(NamedTuple):
     version: int
     bits: int
     consumer: str
+    #: By its name.
+    topic: str
 
 
 class TriedSpot(NamedTuple):
@@ -139,9 +145,26 @@ class ConsumerRow(NamedTuple):
 class BrokerRow(NamedTuple):
     """A broker, when it was seen by the database's clock, and how far its own is ahead of that."""
 
+    #: Its name and its host, as `broker_row_name` puts them together.
     name: str
     seen_ms: int
     ahead_ms: int
+
+    @property
+    def broker(self) -> str:
+        """The broker's name."""
+        return self.name.partition("\t")[0]
+
+    @property
+    def vote(self) -> Vote:
+        """The vote of its host."""
+        return Vote(self.name.partition("\t")[2], self.seen_ms, self.ahead_ms)
+
+
+def broker_row_name(name: str, host: str) -> str:
+    """Return what a broker's row is kept under. A tab, which no chosen name can have, is before its host."""
+    mark = hashlib.blake2b(host.encode(errors="surrogateescape"), digest_size=8).hexdigest()
+    return f"{name[: LONGEST_NAME - len(mark) - 1]}\t{mark}"
 
 
 class TimelineRows(ClockRows, Protocol):
@@ -152,6 +175,9 @@ class TimelineRows(ClockRows, Protocol):
 
     def topic(self, name: str) -> Topic | None:
         """The topic of a name."""
+
+    def topic_with_newest(self, name: str, consumer: str, from_ms: int, to_ms: int) -> tuple[Topic | None, int | None]:
+        """The topic of a name, and the newest session of a consumer that was seen between two moments; in one query."""
 
     def insert_topic(self, topic: Topic) -> bool:
         """A new topic; false if the name is taken."""
@@ -184,6 +210,9 @@ class TimelineRows(ClockRows, Protocol):
 
     def bundles_by_number(self, numbers: Iterable[int]) -> dict[int, Bundle]:
         """Bundles, with ids, bodies and the names of their owners."""
+
+    def content_sizes(self, numbers: Iterable[int]) -> dict[int, int]:
+        """How many bytes bundles have, by their numbers, without reading them."""
 
     def owners_of(self, bundles: Iterable[int]) -> dict[int, int]:
         """The producer groups of bundles."""
@@ -295,6 +324,12 @@ class TimelineRows(ClockRows, Protocol):
 
     def sessions(self, topic: int, since_ms: int) -> list[SessionRow]:
         """The sessions of a topic's consumers that were seen since a moment."""
+
+    def hold_session(self, topic: str, consumer: str, session: int) -> None:
+        """Keep a session from being forgotten until the transaction ends. Wait for a call that forgets it."""
+
+    def session_numbers(self, topic: int, consumer: str, numbers: range) -> list[int]:
+        """Which of these numbers sessions of a consumer have, seen or not."""
 
     def delete_session(self, topic: int, consumer: str, session: int) -> None:
         """Forget a session."""

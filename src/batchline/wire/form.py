@@ -41,6 +41,9 @@ GROUP_HEADER: Final = "batchline-producer-group"
 MOST_AT_ONCE: Final = 10_000
 #: Digits of a moment in milliseconds.
 LONGEST_MS: Final = 15
+#: Control characters that JSON has as six; and from how many bytes on it matters.
+CONTROLS: Final = bytes(set(range(32)) - set(b"\b\t\n\f\r"))
+LONG: Final = 1_024
 #: A moment: ISO 8601 with its zone, or milliseconds since the epoch.
 At = (
     Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
@@ -86,9 +89,16 @@ def text_body(body: bytes) -> tuple[str | None, str | None]:
     if not body:
         return None, None
     try:
-        return body.decode(), None
+        if not _grows(body):
+            return body.decode(), None
     except UnicodeDecodeError:
-        return None, base64.b64encode(body).decode()
+        pass
+    return None, base64.b64encode(body).decode()
+
+
+def _grows(body: bytes) -> bool:
+    """Whether the JSON of a body is longer than its base64: a control character takes six bytes in JSON."""
+    return len(body) >= LONG and len(body) - len(body.translate(None, CONTROLS)) > len(body) // 16
 
 
 def ms_of_at(what: str, at: At) -> int:

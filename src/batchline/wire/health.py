@@ -30,8 +30,8 @@ class Ready(AnswerForm, omit_defaults=False):
 
     status: Literal["ready", "degraded"]
     version: str
-    #: The address of the database, without a password.
-    database: str
+    #: The address of the database, without a password; null for a caller without a valid token, where there are tokens.
+    database: str | None
     #: How far its clock is off that of the other brokers, in milliseconds; null before they were compared.
     drift_ms: float | None
     #: How many service processes were seen lately, this one included; 0 before they were counted.

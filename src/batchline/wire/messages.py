@@ -1,5 +1,6 @@
 """Messages over HTTP: what producers put on the line, and what consumers hold of it."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Annotated, Final
 
@@ -17,7 +18,7 @@ from batchline.core.message import (
     Upcoming,
     lease_text,
 )
-from batchline.core.timeline_checks import MOST_CALL_NUMBER
+from batchline.core.timeline_checks import LEASED_BYTES, MOST_CALL_NUMBER
 from batchline.wire.form import (
     MOST_AT_ONCE,
     AfterMs,
@@ -123,6 +124,8 @@ class LeaseForm(Form):
     buckets: tuple[int, int] | None = None
     #: A span up to 30s.
     wait: Span | None = None
+    #: Bytes of bodies that the answer has at most, unless it is one message alone; up to 8 MiB, which is the default.
+    max_bytes: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": LEASED_BYTES})] | None = None
 
 
 class LeaseOneForm(Form):
@@ -189,9 +192,10 @@ class LeasedForm(AnswerForm):
 
 
 class LeasedMessages(AnswerForm):
-    """Messages in the hands of a consumer."""
+    """Messages in the hands of a consumer; of a list in pages, `next` is the `after` of the next page."""
 
     messages: list[LeasedForm]
+    next: str | None = None
 
 
 class AttemptForm(AnswerForm):
@@ -267,9 +271,9 @@ def outcomes_form(outcomes: list[Outcome]) -> Outcomes:
     )
 
 
-def leased_messages(messages: list[LeasedMessage]) -> LeasedMessages:
-    """Leased messages as they are answered."""
-    return LeasedMessages([_leased(message) for message in messages])
+def leased_messages(messages: Iterable[LeasedMessage], after: str | None = None) -> LeasedMessages:
+    """Return leased messages as they are answered, with where the next page begins."""
+    return LeasedMessages([_leased(message) for message in messages], after)
 
 
 def _leased(message: LeasedMessage) -> LeasedForm:

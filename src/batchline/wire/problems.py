@@ -1,12 +1,25 @@
 """What is wrong with a request, as `application/problem+json` (RFC 9457): errors and their problems, both ways."""
 
+import math
 from typing import Final
+
+import msgspec
 
 from batchline import errors
 from batchline.errors import BatchlineError, Degraded, ServiceRefused, StoreError
 from batchline.wire.form import AnswerForm
 
-__all__ = ["PROBLEM_JSON", "RETRY_AFTER_S", "ProblemForm", "error_of", "problem_of", "problem_type", "status_of"]
+__all__ = [
+    "PROBLEM_JSON",
+    "RETRY_AFTER_S",
+    "ProblemForm",
+    "error_of",
+    "problem_of",
+    "problem_type",
+    "raw_answer",
+    "retry_after_s",
+    "status_of",
+]
 
 PROBLEM_JSON: Final = "application/problem+json"
 #: In which a client that was told to come again does so.
@@ -22,6 +35,9 @@ STATUSES: Final[tuple[tuple[type[BatchlineError], int], ...]] = (
     (errors.WrongMethod, 405),
     (errors.TooSlow, 408),
     (errors.TooLarge, 413),
+    (errors.AddressTooLong, 414),
+    (errors.HeadTooLarge, 431),
+    (errors.TooManyFailures, 429),
     (errors.WrongMedia, 415),
     (errors.Overloaded, 503),
     (errors.NotReady, 503),
@@ -69,6 +85,21 @@ def problem_of(error: BatchlineError) -> ProblemForm:
     """An error as it is answered."""
     title = (type(error).__doc__ or "").partition("\n")[0]
     return ProblemForm(problem_type(error), title, status_of(error), str(error))
+
+
+def retry_after_s(error: BatchlineError) -> int:
+    """Return what `Retry-After` says in an answer of 429 or 503."""
+    wanted = getattr(error, "retry_after", None)
+    return RETRY_AFTER_S if wanted is None else max(math.ceil(wanted.total_seconds()), RETRY_AFTER_S)
+
+
+def raw_answer(error: BatchlineError) -> tuple[int, bytes]:
+    """Return a status, and the rest of an answer that ends its connection, as bytes of HTTP/1.1."""
+    problem = problem_of(error)
+    body = msgspec.json.encode(problem)
+    retry = f"retry-after: {retry_after_s(error)}\r\n" if problem.status in (429, 503) else ""
+    head = f"content-type: {PROBLEM_JSON}\r\ncontent-length: {len(body)}\r\n{retry}connection: close\r\n\r\n"
+    return problem.status, head.encode() + body
 
 
 def error_of(type_: str, detail: str) -> BatchlineError:

@@ -65,6 +65,7 @@ class TopicForm(AnswerForm, omit_defaults=False):
     rate_limit: float | None
     keep: Span
     deleted: bool
+    internal: bool = False
 
 
 class Topics(AnswerForm):
@@ -163,6 +164,7 @@ def topic_form(topic: Topic) -> TopicForm:
         topic.rate_limit,
         span_text(topic.keep),
         topic.deleted,
+        topic.internal,
     )
 
 

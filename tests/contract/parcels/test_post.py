@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from batchline import NewMessage
 from batchline.core.consignment import message_id, read_consignment
 from batchline.core.message import LARGEST_BODY
 from batchline.core.moment import moment_of
@@ -21,6 +22,7 @@ from batchline.errors import (
 )
 from batchline.runtime.prune import Prune
 from batchline.runtime.publisher import Publisher
+from batchline.stores.delivering import Delivery
 from batchline.stores.store import Store
 from tests.contract.parcels.posting import Publication, parcel_of, parcels_of
 from tests.doubles import HandClock
@@ -109,6 +111,21 @@ def test_what_the_topic_does_not_take_is_refused_as_a_whole(publication: Publica
     assert publication.counts() == (0, 0, 0, 0)
     assert publication.lanes() == {}
     assert publication.post(0, 1, 2)
+
+
+def test_a_stray_under_the_id_of_a_parcel_to_come_stops_no_publishing(publication: Publication) -> None:
+    taken = message_id("import", 0, 2)
+    publication.timeline.create(publication.topic, [NewMessage(b"stray", id=taken)], producer_group="vandals")
+    assert publication.post(0, 1, 3)
+    assert not publication.post(0, 1, 3)
+    assert publication.lanes() == {0: (3, 0)}
+    messages = {one.id: one for one in publication.lease()}
+    stray = messages.pop(taken)
+    assert (stray.body, stray.producer_group) == (b"stray", "vandals")
+    arrived = [Delivery(one, read_consignment(one.body)) for one in messages.values()]
+    assert sorted(one.parcel.number for one in arrived) == [1, 2, 3]
+    assert publication.settle(*arrived) == ["done"] * 3
+    assert publication.lanes() == {0: (3, 3)}
 
 
 def test_of_a_topic_or_a_fanout_that_is_not_there_or_sealed_nothing_is_published(publication: Publication) -> None:

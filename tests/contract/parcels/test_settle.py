@@ -27,7 +27,7 @@ def in_part(publication: Publication, one: Delivery, **changes: Any) -> Delivery
     usual: dict[str, Any] = {
         "dead": replace(one.parcel.only([0]), reason="no use"),
         "rest": replace(one.parcel.only([1]), reason="no use"),
-        "rest_at_ms": publication.clock.us // 1_000 + 60_000,
+        "rest_after_ms": 60_000,
         "rest_id": f"{one.lease.id}~1",
     }
     return replace(one, **(usual | changes))
@@ -221,12 +221,24 @@ def test_parts_that_are_refused_one_after_the_other_are_dead_letters_each(public
     assert sum(one.count for one in publication.dead().values()) == 2
 
 
-def test_a_parcel_of_no_fanout_and_of_no_lane_is_done_as_well(publication: Publication) -> None:
+def test_a_parcel_of_no_fanout_is_done_as_well(publication: Publication) -> None:
     publication.post(0, 1, 1)
     (one,) = publication.taken()
-    strange = replace(one.parcel, item="nowhere/1/2", publication="unheard of")
+    strange = replace(one.parcel, item="nowhere/1/2")
     assert words(publication.deliveries.settle([replace(one, parcel=strange)])) == ["done"]
     assert publication.counts() == (1, 1, 0, 0)
+
+
+@pytest.mark.parametrize("changes", [{"publication": "unheard of"}, {"lane": 7}, {"number": 3}], ids=str)
+def test_what_was_not_published_moves_no_lane_and_acknowledges_nothing(
+    publication: Publication, changes: dict[str, Any]
+) -> None:
+    publication.post(0, 1, 2)
+    first, second = publication.taken()
+    strange = replace(first, parcel=replace(first.parcel, **changes))
+    assert publication.settle(strange, second) == ["lost", "done"]
+    assert publication.counts() == (2, 1, 0, 1)
+    assert publication.lanes() == {0: (2, 2)}
 
 
 def test_the_last_parcel_completes_a_deep_chain_of_ancestors(publication: Publication) -> None:

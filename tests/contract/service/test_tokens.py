@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -157,4 +158,28 @@ def test_what_cannot_be_is_refused_and_nothing_is_made(memory: MemoryStore, cloc
         tokens.create(topics=[])
     with pytest.raises(InvalidRules, match="expires must be longer than 0"):
         tokens.create(expires=timedelta(0))
+    with pytest.raises(InvalidInput, match="'dead parcels' is what workers call themselves"):
+        tokens.create(producer_group="dead parcels", topics=["*"])
     assert not tokens.any()
+
+
+@pytest.mark.parametrize("rights", [{"producer_group": "g"}, {"consumers": ["c"]}], ids=str)
+def test_a_token_that_produces_or_consumes_names_its_topics(memory: MemoryStore, rights: dict[str, Any]) -> None:
+    tokens = Tokens(memory)
+    with pytest.raises(InvalidInput, match=r"names its topics, got none: give --topic 'orders\*'"):
+        tokens.create(**rights)
+    assert not tokens.any()
+    assert tokens.create(**rights, topics=["*"])[0].topics == ("*",)
+
+
+def test_admins_and_readers_without_topics_are_for_every_topic(memory: MemoryStore) -> None:
+    tokens = Tokens(memory)
+    assert tokens.create(admin=True, producer_group="g")[0].topics == ("*",)
+    assert tokens.create("reader")[0].topics == ("*",)
+
+
+def test_a_token_of_every_topic_from_before_keeps_its_rights(memory: MemoryStore) -> None:
+    row = TokenRow("a" * 12, "", "0" * 64, "g", (), ("*",), False, 0, None, None)
+    memory.transact(lambda rows: rows.insert_token(row))
+    (kept,) = Tokens(memory).list()
+    assert (kept.may_use("orders"), kept.names("orders"), kept.is_wide) == (True, False, True)

@@ -11,7 +11,7 @@ from batchline import Lease, NewMessage, Store, Timeline
 from batchline.errors import Degraded
 from batchline.runtime.clock import now_us
 from batchline.stores.rows import Rows
-from batchline.stores.timeline_rows import BrokerRow
+from batchline.stores.timeline_rows import BrokerRow, broker_row_name
 from tests.contract.conftest import KINDS
 from tests.contract.timeline.line import MINUTE, ids_of
 
@@ -31,13 +31,15 @@ class SkewedClock:
 
 @dataclass
 class Broker:
+    """A broker, on a host of its own."""
+
     name: str
     clock: SkewedClock
     timeline: Timeline
 
     def beat(self) -> bool:
         """Whether it is degraded."""
-        return self.timeline.beat(self.name).degraded
+        return self.timeline.beat(self.name, host=f"host of {self.name}").degraded
 
 
 def brokers(store: Store, *skews: timedelta) -> list[Broker]:
@@ -61,16 +63,54 @@ def test_of_three_only_the_one_whose_clock_is_off_is_degraded(fresh_store: Store
     assert [one.beat() for one in three] == [False, True, False]
     health = three[1].timeline.health()
     assert health is not None
-    assert (health.name, health.degraded, health.brokers) == ("broker-1", True, 3)
+    assert (health.name, health.degraded, health.brokers, health.hosts) == ("broker-1", True, 3, 3)
     assert abs(health.drift - skew) < timedelta(minutes=1)
 
 
 @CLOCKED
-def test_of_three_the_majority_decides_and_not_the_database(fresh_store: Store) -> None:
+def test_three_hosts_that_agree_outvote_the_database(fresh_store: Store) -> None:
+    three = brokers(fresh_store, FAR, FAR, FAR)
+    for one in three:
+        one.beat()
+    assert [one.beat() for one in three] == [False, False, False]
+
+
+@CLOCKED
+def test_a_host_that_agrees_with_an_outvoted_database_is_degraded(fresh_store: Store) -> None:
+    four = brokers(fresh_store, FAR, timedelta(0), FAR, FAR)
+    for one in four:
+        one.beat()
+    assert [one.beat() for one in four] == [False, True, False, False]
+
+
+@CLOCKED
+def test_two_wrong_hosts_do_not_outvote_a_right_one_and_the_database(fresh_store: Store) -> None:
     three = brokers(fresh_store, FAR, timedelta(0), FAR)
     for one in three:
         one.beat()
-    assert [one.beat() for one in three] == [False, True, False]
+    assert [one.beat() for one in three] == [True, False, True]
+
+
+@CLOCKED
+def test_a_host_that_is_restarted_ten_times_has_one_vote(fresh_store: Store) -> None:
+    right, *wrong = brokers(fresh_store, timedelta(0), *[FAR] * 10)
+    right.beat()
+    found = [one.timeline.beat(one.name, host="one host") for one in wrong]
+    assert [one.degraded for one in found] == [True] * 10
+    assert not right.beat()
+    health = right.timeline.health()
+    assert health is not None
+    assert (health.brokers, health.hosts) == (11, 2)
+
+
+@CLOCKED
+def test_the_last_process_of_a_host_has_its_vote(fresh_store: Store) -> None:
+    one, two, three, wrong, right = brokers(fresh_store, FAR, FAR, timedelta(0), FAR, timedelta(0))
+    for broker, host in ((one, "one"), (two, "two"), (three, "three"), (wrong, "four")):
+        broker.timeline.beat(broker.name, host=host)
+    assert three.timeline.beat(three.name, host="three").degraded
+    right.timeline.beat(right.name, host="four")
+    assert not three.timeline.beat(three.name, host="three").degraded
 
 
 @CLOCKED
@@ -107,20 +147,26 @@ def test_less_than_max_drift_is_nothing(fresh_store: Store) -> None:
     assert [one.beat() for one in three] == [False, False, False]
 
 
-@pytest.mark.parametrize(("ago_ms", "brokers"), [(10_000, 3), (31_000, 1)])
+@pytest.mark.parametrize(("ago_ms", "brokers"), [(10_000, 4), (31_000, 1), (-31_000, 1)])
 def test_who_has_not_beaten_for_live_for_has_no_say(fresh_store: Store, ago_ms: int, brokers: int) -> None:
     others_are_behind(fresh_store, ago_ms)
-    health = Timeline(fresh_store).beat("one")
-    assert (health.brokers, health.degraded) == (brokers, brokers == 3)
+    health = Timeline(fresh_store, clock=SkewedClock()).beat("one")
+    assert (health.brokers, health.degraded) == (brokers, brokers == 4)
 
 
-def others_are_behind(store: Store, ago_ms: int) -> None:
-    """Two others, both an hour behind the database, were seen so long ago."""
+def test_a_broker_of_a_version_that_names_no_host_is_counted_and_has_no_vote(fresh_store: Store) -> None:
+    others_are_behind(fresh_store, 0, row_name=lambda name, _: name)
+    health = Timeline(fresh_store, clock=SkewedClock()).beat("one")
+    assert (health.brokers, health.hosts, health.degraded) == (4, 1, False)
+
+
+def others_are_behind(store: Store, ago_ms: int, row_name: Callable[[str, str], str] = broker_row_name) -> None:
+    """Three others on three hosts, all an hour behind the database, were seen this long ago."""
 
     def note(rows: Rows) -> None:
         seen_ms = rows.database_ms(now_us() // 1_000) - ago_ms
-        for name in ("other", "another"):
-            rows.write_broker(BrokerRow(name, seen_ms, -3_600_000))
+        for number in range(3):
+            rows.write_broker(BrokerRow(row_name(f"other-{number}", f"host-{number}"), seen_ms, -3_600_000))
 
     store.transact(note)
 

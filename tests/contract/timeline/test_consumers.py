@@ -85,16 +85,20 @@ def test_who_never_subscribed_is_offered_all(shared: Line) -> None:
     assert len(shared.lease("stranger")) == 50
 
 
-@pytest.mark.parametrize(("off", "consumers"), [(-1, 2), (0, 2), (1, 1)])
-def test_who_is_not_heard_of_for_live_for_drops_out(store: Store, clock: HandClock, off: int, consumers: int) -> None:
-    timeline = Timeline(store, clock=clock, live_for=timedelta(seconds=10))
+@pytest.mark.parametrize(
+    ("silent_ms", "sharing", "listed"), [(10_000, 2, 2), (10_001, 1, 2), (30_000, 1, 2), (30_001, 1, 1)]
+)
+def test_a_silent_consumer_loses_its_buckets_after_a_third_of_live_for_and_is_listed_for_all_of_it(
+    store: Store, clock: HandClock, silent_ms: int, sharing: int, listed: int
+) -> None:
+    timeline = Timeline(store, clock=clock, live_for=timedelta(seconds=30))
     line = Line(timeline, clock).make(buckets=89)
     timeline.subscribe(line.topic, "dead")
-    line.wait(10_000 + off)
+    line.wait(silent_ms)
     share = timeline.heartbeat(line.topic, "live")
-    assert share.consumers == consumers
-    assert share.buckets == (range(45, 89) if consumers == 2 else range(89))
-    assert [one.consumer for one in timeline.consumers(line.topic)] == ["dead", "live"][2 - consumers :]
+    assert share.consumers == sharing
+    assert share.buckets == (range(45, 89) if sharing == 2 else range(89))
+    assert [one.consumer for one in timeline.consumers(line.topic)] == ["dead", "live"][-listed:]
 
 
 def test_the_messages_of_who_dropped_out_go_to_the_others(shared: Line) -> None:

@@ -5,6 +5,7 @@ import pytest
 from batchline import lease_text, read_lease
 from batchline.errors import UnknownMessage
 from tests.contract.timeline.line import MINUTE_MS, Line, ids_of, prune, words
+from tests.doubles import new_id
 
 
 def test_a_message_that_is_done_is_gone(line: Line) -> None:
@@ -94,3 +95,15 @@ def test_messages_stand_for_their_leases(line: Line) -> None:
     assert [outcome.id for outcome in outcomes] == [c.id, a.id, d.id, b.id]
     assert words(outcomes) == ["done", "lost", "done", "lost"]
     assert words(line.timeline.done(extended.lease or a)) == ["done"]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_lease_that_names_another_topic_is_good_for_nothing(line: Line, count: int) -> None:
+    other, leases = line.timeline.create_topic(new_id()).name, line.leased("a", "b")
+    forged = [lease._replace(topic=name) for name in (other, new_id()) for lease in leases[:count]]
+    for lease in forged:
+        assert words(line.timeline.extend(lease)) == ["lost"]
+        assert words(line.timeline.release(lease)) == ["lost"]
+    assert words(line.timeline.done(forged[:count])) == ["lost"] * count
+    assert line.counts() == (0, 2, 0)
+    assert words(line.timeline.done(leases)) == ["done", "done"]

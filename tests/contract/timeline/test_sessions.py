@@ -1,6 +1,7 @@
 """Sessions: processes that run under one consumer's name never hold the same message."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -114,6 +115,173 @@ def test_a_session_that_goes_on_has_its_own_leases_only(line: Line) -> None:
         session_of(line, number=older.number).begin()
 
 
+def test_an_older_session_leases_nothing_from_the_moment_a_newer_one_has_begun(line: Line) -> None:
+    line.create("a", "b")
+    older, newer = session_of(line), session_of(line)
+    older.begin()
+    (held,) = lease(line, older, 1)
+    newer.begin()
+    with pytest.raises(ConsumerReplaced, match=r"'w' was started again by another process"):
+        lease(line, older)
+    assert words(line.timeline.extend(held)) == ["extended"], "what it has is its own"
+    assert ids_of(line.lease("v", 1, session=older.number)) == ["b"], "the session of another name is no newer one"
+    line.wait(LIVE_MS + 1)
+    line.create("c")
+    assert ids_of(lease(line, older, 1)) == ["c"], "the newer one has been silent for too long"
+
+
+def test_a_session_that_goes_on_elsewhere_has_its_leases_and_the_tokens_before_are_void(line: Line) -> None:
+    line.create("a", "b", "c")
+    before = session_of(line)
+    before.begin()
+    held = lease(line, before, 2)
+    after = session_of(line, number=before.number)
+    resumed = after.begin()
+    assert ids_of(resumed) == ["a", "b"]
+    assert [(one.attempts, one.lease.until_ms) for one in resumed] == [(1, held[0].lease.until_ms)] * 2
+    for verb in (line.timeline.extend, line.timeline.release, line.timeline.done):
+        assert words(verb(leases_of(held))) == ["lost"] * 2
+    with pytest.raises(ConsumerReplaced):
+        lease(line, before)
+    with pytest.raises(ConsumerReplaced):
+        before.beat()
+    assert ids_of(lease(line, after)) == ["c"]
+    assert words(line.timeline.done(resumed)) == ["done"] * 2
+
+
+def test_of_clients_that_name_one_session_the_last_has_its_leases(line: Line) -> None:
+    line.create("a")
+    first = session_of(line)
+    first.begin()
+    tokens = [lease(line, first, 1)]
+    others = [session_of(line, number=first.number) for _ in range(3)]
+    tokens += [one.begin() for one in others]
+    assert [ids_of(some) for some in tokens] == [["a"]] * 4
+    assert len({one.number for one in (first, *others)}) == 4
+    assert [words(line.timeline.extend(some)) for some in tokens] == [["lost"]] * 3 + [["extended"]]
+    for one in (first, *others[:2]):
+        with pytest.raises(ConsumerReplaced):
+            one.beat()
+    assert others[2].beat() == []
+
+
+def test_a_connection_that_is_still_open_shares_its_number_with_none_that_ended_after_it(line: Line) -> None:
+    line.create("a")
+    first = session_of(line)
+    first.begin()
+    still_open, ended = (session_of(line, number=first.number) for _ in range(2))
+    still_open.begin()
+    ended.begin()
+    ended.end()
+    last = session_of(line, number=first.number)
+    last.begin()
+    assert last.number > ended.number > still_open.number
+    with pytest.raises(ConsumerReplaced):
+        lease(line, still_open)
+    assert ids_of(lease(line, last)) == ["a"]
+    still_open.end()
+    assert ids_of(line.timeline.my_leases("w", topic=line.topic)) == [], "the last one is alive"
+
+
+def test_a_resumed_session_that_has_ended_is_not_alive(line: Line) -> None:
+    line.create("a")
+    first = session_of(line)
+    first.begin()
+    resumed = session_of(line, number=first.number)
+    resumed.begin()
+    lease(line, resumed)
+    resumed.end()
+    assert line.timeline.consumers(line.topic) == []
+    assert ids_of(session_of(line).begin()) == ["a"]
+
+
+def test_clients_that_name_one_session_at_the_same_time_do_not_share_its_leases(line: Line) -> None:
+    line.create(*(f"m{number}" for number in range(20)))
+    first = session_of(line)
+    first.begin()
+    lease(line, first)
+    others = [session_of(line, number=first.number) for _ in range(4)]
+
+    def begin(one: ConsumerSession) -> list[LeasedMessage]:
+        with suppress(ConsumerReplaced):
+            return one.begin()
+        return []
+
+    with ThreadPoolExecutor(len(others)) as threads:
+        found = list(threads.map(begin, others))
+    assert len({one.number for one in others}) == 4
+    outcomes = sorted(words(line.timeline.extend(some)) for some in found if some)
+    assert outcomes == [["extended"] * 20, *[["lost"] * 20] * (len(outcomes) - 1)]
+
+
+def test_a_replaced_session_that_connects_again_finishes_what_it_has_and_stays_replaced(line: Line) -> None:
+    line.create("a", "b")
+    older, newer = session_of(line), session_of(line)
+    older.begin()
+    held = lease(line, older, 1)
+    newer.begin()
+    again = session_of(line, number=older.number)
+    with pytest.raises(ConsumerReplaced):
+        again.begin()
+    assert words(line.timeline.extend(held)) == ["lost"]
+    assert words(line.timeline.done(again.held())) == ["done"]
+    with pytest.raises(ConsumerReplaced):
+        lease(line, again)
+    assert newer.beat() == []
+    assert ids_of(lease(line, newer)) == ["b"]
+
+
+class Narrow(Timeline):
+    """A timeline that takes over one message at a time."""
+
+    def take_over(
+        self, topic: str, consumer: str, session: int, *, duration: timedelta | None = None, max_bytes: int = 1
+    ) -> list[LeasedMessage]:
+        return super().take_over(topic, consumer, session, duration=duration, max_bytes=max_bytes)
+
+
+def test_beats_go_on_taking_over_until_nothing_is_left(line: Line, store: Store) -> None:
+    older = session_of(line)
+    newer = ConsumerSession(Narrow(store, clock=line.clock), line.topic, "w", lease=MINUTE)
+    older.begin()
+    for id in "abc":
+        line.create(id)
+        line.lease("w", 1, session=older.number, duration=timedelta(hours=1))
+    assert newer.begin() == []
+    line.wait(LIVE_MS + 1)
+    assert [ids_of(newer.beat()) for _ in range(4)] == [["a"], ["b"], ["c"], []]
+
+
+def test_a_session_that_wakes_after_it_was_taken_over_changes_nothing(line: Line) -> None:
+    line.create("a", "b")
+    frozen, newer = session_of(line), session_of(line)
+    frozen.begin()
+    held = line.lease("w", 2, session=frozen.number, duration=timedelta(hours=1))
+    line.wait(LIVE_MS + 1)
+    a, b = newer.begin()
+    assert words(line.timeline.done(b)) == ["done"]
+    assert words(line.timeline.done(held)) == ["lost", "done"], "b is gone, and was so before"
+    with pytest.raises(ConsumerReplaced):
+        frozen.beat()
+    assert words(line.timeline.done(a)) == ["done"]
+
+
+def test_leases_of_a_live_session_are_not_shown_to_a_caller_without_one(line: Line) -> None:
+    line.create("a", "b")
+    session = session_of(line)
+    session.begin()
+    lease(line, session, 1)
+    line.lease("w", 1)
+
+    def shown() -> list[str]:
+        return ids_of(line.timeline.my_leases("w", topic=line.topic))
+
+    assert shown() == ["b"]
+    assert ids_of(line.timeline.my_leases("w", topic=line.topic, session=session.number)) == ["a"]
+    session.end()
+    assert shown() == ["a", "b"], "it has ended"
+
+
 def test_what_was_leased_without_a_session_is_taken_over(line: Line) -> None:
     line.create("a", "b")
     line.lease("w", 1)
@@ -128,7 +296,7 @@ def test_leases_with_and_without_a_session_are_written_together(line: Line) -> N
     held = [*lease(line, session, 1), *line.lease("v", 1), *lease(line, session, 1), *line.lease("v", 1)]
     assert words(line.timeline.extend(held)) == ["extended"] * 4
     assert ids_of(session.held()) == ["a", "c"]
-    assert [tuple(ids_of(line.timeline.my_leases(name, topic=line.topic))) for name in "vw"] == [("b", "d"), ("a", "c")]
+    assert ids_of(line.timeline.my_leases("v", topic=line.topic)) == ["b", "d"]
 
 
 def test_a_start_by_a_clock_that_is_behind_is_the_newest_all_the_same(line: Line) -> None:
@@ -147,8 +315,8 @@ class Interrupted(Timeline):
 
     happen: Callable[[], object] = staticmethod(lambda: None)
 
-    def end_session(self, topic: str, consumer: str, session: int) -> None:
-        super().end_session(topic, consumer, session)
+    def end_session(self, topic: str, consumer: str, session: int, *, is_resumed: bool = False) -> None:
+        super().end_session(topic, consumer, session, is_resumed=is_resumed)
         self.happen()
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
@@ -18,9 +18,12 @@ from batchline.sources.files.values import plain
 
 __all__ = ["parquet_pieces"]
 
+#: Rows of a piece.
+ROWS_AT_ONCE: Final = 1 << 17
+
 
 def parquet_pieces(path: Path, names: Names, on_bytes: Callable[[int], None]) -> Iterator[Piece]:
-    """The rows of a file, a piece for each of its row groups."""
+    """The rows of a file, some of a row group at a time."""
     with pa_parquet.ParquetFile(path) as file:
         schema = _with_moments(file)
         check_header(path, schema.names, names)
@@ -28,9 +31,10 @@ def parquet_pieces(path: Path, names: Names, on_bytes: Callable[[int], None]) ->
         yield _piece(schema.empty_table(), 1)
         first, told = 1, 0
         for group in range(file.num_row_groups):
-            table = file.read_row_group(group).cast(schema, safe=False)
-            yield _piece(table, first)
-            first += len(table)
+            for batch in file.iter_batches(ROWS_AT_ONCE, [group]):
+                table = pa.Table.from_batches([batch]).cast(schema, safe=False)
+                yield _piece(table, first)
+                first += len(table)
             told += _bytes_of(file.metadata.row_group(group))
             on_bytes(_bytes_of(file.metadata.row_group(group)))
     on_bytes(path.stat().st_size - told)  # the rest is the file's own bookkeeping

@@ -123,15 +123,16 @@ def _all_names(names: Mapping[str, str]) -> Names:
 
 def _read(path: Path, names: Names, on_bytes: Callable[[int], None]) -> Reading:
     file_format = _format_of(path)
-    tables, malformed = [], list[Malformed]()
+    # As columns, piece by piece: an object for each line of a file without measurements would take 200 times its bytes.
+    tables, malformed = [], [MALFORMED.empty_table()]
     with _translated(path):
         for piece in file_format.pieces(path, names, on_bytes):
             check_taken(path, piece.table.column_names, names)
             table, wrong = _sort_out(piece, names)
             tables.append((path, table))
-            malformed += wrong
+            malformed.append(_as_table(path, wrong))
         table = file_format.finish(join(tables, exact=False)) if tables else MEASUREMENTS.empty_table()
-    return Reading(table, _as_table(path, malformed))
+    return Reading(table, pa.concat_tables(malformed))
 
 
 def _sort_out(piece: Piece, names: Names) -> tuple[pa.Table, list[Malformed]]:
@@ -148,7 +149,7 @@ def _sort_out(piece: Piece, names: Names) -> tuple[pa.Table, list[Malformed]]:
 
 def _as_table(path: Path, malformed: Sequence[Malformed]) -> pa.Table:
     columns: list[Any] = [list(column) for column in zip(*malformed, strict=True)] or [[], [], []]
-    return pa.table([[str(path)] * len(malformed), *columns], schema=MALFORMED)
+    return pa.table([pa.repeat(str(path), len(malformed)), *columns], schema=MALFORMED)
 
 
 @contextmanager

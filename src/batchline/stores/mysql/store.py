@@ -1,5 +1,6 @@
 """A store in MariaDB (from 10.6 on) or MySQL (from 8.0.16 on)."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
@@ -7,14 +8,17 @@ from typing import Any, Final, TypeVar
 from batchline.errors import InvalidStore, MissingExtra, StoreError
 from batchline.stores.address import Address
 from batchline.stores.connections import Busy, Lost
-from batchline.stores.migrations import missing_migrations, statements_of
+from batchline.stores.deadlines import OWN_OPTIONS, TOO_SLOW, Deadlines, read_deadlines
+from batchline.stores.migrations import SchemaVersion, missing_migrations, schema_version, statements_of
 from batchline.stores.queries import pyformat_style, read_queries
-from batchline.stores.server_store import ServerStore
+from batchline.stores.server_store import ServerStore, unhurried
 from batchline.stores.sql_session import SqlSession
 
 try:
     import pymysql
     from pymysql.constants import CR, ER
+
+    from batchline.stores.mysql.connection import TLS_OPTIONS, MysqlConnection, tls_arguments
 except ModuleNotFoundError as error:
     raise MissingExtra("mysql:// needs PyMySQL: pip install 'batchline[mysql]'") from error
 
@@ -22,6 +26,8 @@ __all__ = ["MysqlStore"]
 
 T = TypeVar("T")
 BUSY_CODES: Final = (ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT)
+#: The server has ended a statement: of MariaDB, of MySQL.
+TOO_SLOW_CODES: Final = (ER.STATEMENT_TIMEOUT, ER.QUERY_TIMEOUT)
 LOST_CODES: Final = (
     CR.CR_SERVER_GONE_ERROR,
     CR.CR_SERVER_LOST,
@@ -37,65 +43,79 @@ MIGRATING_S: Final = 300
 
 
 class MysqlStore(ServerStore):
-    """`mysql://user:password@host:port/name`, with the options `connections` and `patience`."""
+    """`mysql://user:password@host:port/name`, with `connections`, `patience`, `timeout` and those of TLS."""
 
     room = "mysql"
 
     def __init__(self, address: Address):
-        address.check_options(("connections", "patience"))
-        super().__init__(address, MysqlDriver(address))
+        address.check_options((*OWN_OPTIONS, *TLS_OPTIONS))
+        deadlines = read_deadlines(address)
+        super().__init__(address, MysqlDriver(address, deadlines), deadlines, lambda connection: connection.is_fresh)
 
     def session(self, connection: Any) -> SqlSession:
         """A session on a connection."""
         return MysqlSession(connection.cursor(), read_queries(self.room, pyformat_style))
 
-    def version(self) -> int:
-        """The number of the newest migration that its schema has seen."""
-        return self.connections.transact(_version)
+    def schema(self) -> SchemaVersion:
+        """Return which migrations its schema has seen."""
+        return self.connections.transact(_schema)
 
     def migrate_alone(self) -> list[str]:
         """Bring the schema up to date while no other process does."""
-        return self.connections.transact(_migrate)
+        return self.connections.transact(unhurried(_migrate))
 
 
 class MysqlDriver:
     """How connections are opened, and work is done on one."""
 
-    def __init__(self, address: Address):
+    def __init__(self, address: Address, deadlines: Deadlines):
         if not address.path:
             raise InvalidStore(f"expected mysql://user:password@host/name, got {address.shown} without a name")
         self._where = address.shown
+        self._deadlines = deadlines
+        self._where_to = (address.host or "127.0.0.1", address.port or 3306)
         self._place: dict[str, Any] = {
-            "host": address.host or "127.0.0.1",
-            "port": address.port or 3306,
+            "host": self._where_to[0],
+            "port": self._where_to[1],
             "user": address.user,
             "password": address.password or "",
             "database": address.path,
+            **tls_arguments(address),
         }
 
-    def connect(self) -> Any:
+    def connect(self) -> MysqlConnection:
         """A new connection, without a transaction of its own."""
         with self._translated():
-            return pymysql.connect(
+            connection = MysqlConnection(
                 **self._place,
                 autocommit=True,
                 charset="utf8mb4",
-                connect_timeout=10,
+                read_timeout=self._deadlines.timeout_s,
+                write_timeout=self._deadlines.timeout_s,
                 init_command="SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+                defer_connect=True,
             )
+            try:
+                connection.open_within(self._deadlines, self._where_to)
+            except BaseException:
+                self.close(connection)
+                raise
+            return connection
 
     def close(self, connection: Any) -> None:
         """End a connection."""
         with suppress(pymysql.Error, OSError):
             connection.close()
 
-    def run(self, connection: Any, work: Callable[[Any], T]) -> T:
+    def run(self, connection: MysqlConnection, work: Callable[[Any], T]) -> T:
         """Do the work; a transaction it has begun and not ended is rolled back."""
-        with self._translated():
+        pid = os.getpid()
+        with self._translated(), connection.attempt():
             try:
                 return work(connection)
             except BaseException as error:
-                if connection.open and not isinstance(error, pymysql.InterfaceError):
+                # A child that was forked within the work must not end the transaction of its parent.
+                if os.getpid() == pid and connection.open and not isinstance(error, pymysql.InterfaceError):
                     with suppress(pymysql.Error, OSError):
                         connection.rollback()
                 raise
@@ -107,6 +127,8 @@ class MysqlDriver:
         except (pymysql.Error, OSError) as error:
             code = error.args[0] if error.args else None
             said = f"{self._where}: {error.args[-1] if error.args else type(error).__name__}"
+            if code in TOO_SLOW_CODES:
+                raise Busy(f"{said}; {TOO_SLOW}") from error
             if code in BUSY_CODES:
                 raise Busy(said) from error
             if code in LOST_CODES or isinstance(error, pymysql.InterfaceError | OSError):
@@ -142,16 +164,16 @@ def _text(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _version(connection: Any) -> int:
+def _schema(connection: Any) -> SchemaVersion:
     cursor = connection.cursor()
     cursor.execute(
         "SELECT 1 FROM information_schema.tables "
         "WHERE table_schema = DATABASE() AND table_name = 'batchline_migrations'"
     )
     if not cursor.fetchone():
-        return 0
-    cursor.execute("SELECT max(number) FROM batchline_migrations")
-    return cursor.fetchone()[0] or 0
+        return SchemaVersion(0, 0)
+    cursor.execute("SELECT * FROM batchline_migrations")
+    return schema_version(cursor.fetchall())
 
 
 def _migrate(connection: Any) -> list[str]:
@@ -168,12 +190,18 @@ def _migrate(connection: Any) -> list[str]:
 def _migrate_alone(connection: Any) -> list[str]:
     cursor = connection.cursor()
     cursor.execute(
-        "CREATE TABLE IF NOT EXISTS batchline_migrations (number INTEGER PRIMARY KEY, name VARCHAR(100) NOT NULL) "
-        "ENGINE = InnoDB"
+        "CREATE TABLE IF NOT EXISTS batchline_migrations "
+        "(number INTEGER PRIMARY KEY, name VARCHAR(100) NOT NULL, works_from INTEGER) ENGINE = InnoDB"
     )
-    missing = missing_migrations(MysqlStore.room, _version(connection))
+    cursor.execute("SELECT * FROM batchline_migrations LIMIT 0")
+    if "works_from" not in [column[0] for column in cursor.description]:
+        cursor.execute("ALTER TABLE batchline_migrations ADD COLUMN works_from INTEGER")
+    missing = missing_migrations(MysqlStore.room, _schema(connection))
     for migration in missing:
         for statement in statements_of(migration):
             cursor.execute(statement)
-        cursor.execute("INSERT INTO batchline_migrations VALUES (%s, %s)", (migration.number, migration.name))
+        cursor.execute(
+            "INSERT INTO batchline_migrations (number, name, works_from) VALUES (%s, %s, %s)",
+            (migration.number, migration.name, migration.works_from),
+        )
     return [migration.name for migration in missing]

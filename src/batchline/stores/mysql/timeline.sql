@@ -1,8 +1,11 @@
 -- insert_topic: A new topic; nothing if the name is taken.
 INSERT IGNORE INTO batchline_topics (
-    name, buckets, max_ahead_us, lease_us, longest_lease_us, max_attempts, dead_letter, rate_limit, keep_us
+    name, buckets, max_ahead_us, lease_us, longest_lease_us, max_attempts, dead_letter, rate_limit, keep_us, internal
 )
-VALUES (:name, :buckets, :max_ahead_us, :lease_us, :longest_lease_us, :max_attempts, :dead_letter, :rate_limit, :keep_us);
+VALUES (
+    :name, :buckets, :max_ahead_us, :lease_us, :longest_lease_us, :max_attempts, :dead_letter, :rate_limit, :keep_us,
+    :internal
+);
 
 -- insert_producer_group: A new producer group; nothing if it is known.
 INSERT IGNORE INTO batchline_producer_groups (name) VALUES (:name);
@@ -23,6 +26,11 @@ SELECT b.number, b.topic, b.producer_group, b.created_ms, b.ids, b.content, CAST
 FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number BIGINT PATH '$')) AS q
 STRAIGHT_JOIN batchline_bundles AS b FORCE INDEX (PRIMARY) ON b.number = q.number
 STRAIGHT_JOIN batchline_producer_groups AS p ON p.number = b.producer_group;
+
+-- content_sizes: How many bytes bundles have.
+SELECT b.number, OCTET_LENGTH(b.content)
+FROM JSON_TABLE(:numbers, '$[*]' COLUMNS (number BIGINT PATH '$')) AS q
+STRAIGHT_JOIN batchline_bundles AS b FORCE INDEX (PRIMARY) ON b.number = q.number;
 
 -- owners_of: To whom bundles belong.
 SELECT b.number, b.producer_group
@@ -71,11 +79,12 @@ WHERE s.version = w.version_before AND s.bits = w.bits_before;
 -- end_spots: Take spots off the line whose messages are all leased in this way, actively.
 UPDATE JSON_TABLE(:rows, '$[*]' COLUMNS (
     bundle BIGINT PATH '$[0]', number BIGINT PATH '$[1]', version INTEGER PATH '$[2]', bits BIGINT PATH '$[3]',
-    consumer VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[4]'
+    consumer VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[4]', topic VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[5]'
 )) AS w
 STRAIGHT_JOIN batchline_spots AS s FORCE INDEX (PRIMARY) ON s.bundle = w.bundle AND s.number = w.number
 SET s.segment = -1, s.at_ms = :now_ms, s.consumer = NULL, s.session = NULL
-WHERE s.version = w.version AND s.bits = w.bits AND s.consumer = CAST(w.consumer AS BINARY) AND s.at_ms > :now_ms;
+WHERE s.version = w.version AND s.bits = w.bits AND s.consumer = CAST(w.consumer AS BINARY) AND s.at_ms > :now_ms
+    AND s.topic = (SELECT t.number FROM batchline_topics AS t WHERE t.name = CAST(w.topic AS BINARY));
 
 -- delete_spots: Forget spots.
 DELETE s
@@ -187,6 +196,11 @@ ON DUPLICATE KEY UPDATE seen_ms = VALUES(seen_ms), drift_ms = VALUES(drift_ms),
 INSERT INTO batchline_sessions (topic, consumer, session, seen_ms, process)
 VALUES (:topic, :consumer, :session, :seen_ms, :process)
 ON DUPLICATE KEY UPDATE seen_ms = VALUES(seen_ms);
+
+-- hold_session: Keep a session from being forgotten.
+SELECT 1 FROM batchline_sessions
+WHERE topic = (SELECT number FROM batchline_topics WHERE name = :name) AND consumer = :consumer AND session = :session
+LOCK IN SHARE MODE;
 
 -- database_ms: What the database's clock shows.
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000;

@@ -1,5 +1,7 @@
 """A store in PostgreSQL."""
 
+import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Final, TypeVar
@@ -7,15 +9,18 @@ from typing import Any, Final, TypeVar
 from batchline.errors import InvalidStore, MissingExtra, StoreError
 from batchline.stores.address import Address
 from batchline.stores.connections import Busy, Lost
-from batchline.stores.migrations import missing_migrations
+from batchline.stores.deadlines import OWN_OPTIONS, TOO_SLOW, Deadlines, read_deadlines
+from batchline.stores.migrations import SchemaVersion, missing_migrations, schema_version
 from batchline.stores.queries import pyformat_style, read_queries
-from batchline.stores.server_store import ServerStore
+from batchline.stores.server_store import ServerStore, unhurried
 from batchline.stores.sql_session import SqlSession, as_json
 
 try:
     import psycopg
     from psycopg.conninfo import make_conninfo
     from psycopg.types.numeric import Int8Dumper
+
+    from batchline.stores.postgres.connection import PostgresConnection
 except ModuleNotFoundError as error:
     raise MissingExtra("postgresql:// needs psycopg: pip install 'batchline[postgres]'") from error
 
@@ -26,18 +31,27 @@ T = TypeVar("T")
 MIGRATING: Final = int.from_bytes(b"batchlin", "big")
 #: SQLSTATE: serialization failure, deadlock, lock not available.
 BUSY_STATES: Final = ("40001", "40P01", "55P03")
+#: SQLSTATE: the server has ended a statement, which took too long.
+TOO_SLOW_STATE: Final = "57014"
+#: An idle connection is looked at this often; and again, should the other side not answer.
+ALIVE_EVERY_S, ALIVE_AGAIN_S = 10, 3
+#: The longest that connecting takes.
+CONNECT_S: Final = 10
+#: What PgBouncer says of `options`.
+REFUSED: Final = "unsupported startup parameter"
 #: SQLSTATE: the server is shutting down, has crashed, is starting; the session, or a transaction in it, was idle for
 #: too long, or took too long; connection exceptions are class 08.
 LOST_STATES: Final = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
 
 
 class PostgresStore(ServerStore):
-    """`postgresql://user:password@host:port/name`, with any option of libpq; and `connections`, `patience`."""
+    """`postgresql://user:password@host:port/name`, any option of libpq, and `connections`, `patience`, `timeout`."""
 
     room = "postgres"
 
     def __init__(self, address: Address):
-        super().__init__(address, PostgresDriver(address))
+        deadlines = read_deadlines(address)
+        super().__init__(address, PostgresDriver(address, deadlines), deadlines)
 
     def session(self, connection: Any) -> SqlSession:
         """A session on a connection."""
@@ -45,16 +59,16 @@ class PostgresStore(ServerStore):
 
     def sending(self, connection: Any) -> AbstractContextManager[Any]:
         """Within it, only who asks for an answer waits for the server."""
-        pipeline: AbstractContextManager[Any] = connection.pipeline()
-        return pipeline
+        sending: AbstractContextManager[Any] = connection.sending()
+        return sending
 
-    def version(self) -> int:
-        """The number of the newest migration that its schema has seen."""
-        return self.connections.transact(_version)
+    def schema(self) -> SchemaVersion:
+        """Return which migrations its schema has seen."""
+        return self.connections.transact(_schema)
 
     def migrate_alone(self) -> list[str]:
         """Bring the schema up to date, in one transaction, while no other process does."""
-        return self.connections.transact(_migrate)
+        return self.connections.transact(unhurried(_migrate))
 
 
 def postgres_style(sql: str) -> str:
@@ -65,11 +79,13 @@ def postgres_style(sql: str) -> str:
 class PostgresDriver:
     """How connections are opened, and work is done on one."""
 
-    def __init__(self, address: Address):
-        own = ("connections", "patience")
+    def __init__(self, address: Address, deadlines: Deadlines):
+        self._deadlines = deadlines
         values: dict[str, Any] = {
-            "connect_timeout": "10",
+            # psycopg takes whole seconds, and at least 2.
+            "connect_timeout": min(CONNECT_S, math.ceil(deadlines.timeout_s)),
             "application_name": "batchline",
+            **_noticing(deadlines),
             "host": address.host,
             "port": address.port,
             "user": address.user,
@@ -77,33 +93,51 @@ class PostgresDriver:
             "dbname": address.path or None,
         }
         # As libpq does: `?host=/run/postgresql` goes before what stands in the address itself.
-        values |= {name: value for name, value in address.options.items() if name not in own}
+        values |= {name: value for name, value in address.options.items() if name not in OWN_OPTIONS}
+        # The server takes the last of two, so the user's own setting of one of these wins.
+        values["options"] = " ".join(filter(None, (_settings(deadlines), address.options.get("options"))))
         try:
             self._info = make_conninfo(**values)
         except psycopg.ProgrammingError as error:
             raise InvalidStore(f"{address.shown}: {str(error).strip()}") from error
         self._where = address.shown
 
-    def connect(self) -> "psycopg.Connection[Any]":
+    def connect(self) -> PostgresConnection:
         """A new connection, without a transaction of its own."""
         with self._translated():
-            connection = psycopg.connect(self._info, autocommit=True)
+            connection = self._connected()
+            connection.timeout_s = self._deadlines.timeout_s
             # One type for every number: otherwise each mixture of small and large ones is a statement of its own.
             connection.adapters.register_dumper(int, Int8Dumper)
             return connection
+
+    def _connected(self) -> PostgresConnection:
+        try:
+            return PostgresConnection.connect(self._info, autocommit=True)
+        except psycopg.OperationalError as error:
+            if REFUSED not in str(error):
+                raise
+            raise StoreError(
+                f"{self._where}: {str(error).strip()}; expected a server that takes deadlines when a session begins: "
+                "have the pooler ignore them, and set them for the user (docs/reference/stores.md)"
+            ) from error
 
     def close(self, connection: "psycopg.Connection[Any]") -> None:
         """End a connection."""
         with suppress(psycopg.Error):
             connection.close()
 
-    def run(self, connection: "psycopg.Connection[Any]", work: Callable[[Any], T]) -> T:
+    def run(self, connection: PostgresConnection, work: Callable[[Any], T]) -> T:
         """Do the work; a transaction it has begun and not ended is rolled back."""
+        connection.end_within(self._deadlines.attempt_s)
+        pid = os.getpid()
         with self._translated():
             try:
                 return work(connection)
             except BaseException:
-                if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE and not connection.closed:
+                is_idle = connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+                # A child that was forked within the work must not end the transaction of its parent.
+                if os.getpid() == pid and not is_idle and not connection.closed:
                     connection.execute("ROLLBACK")
                 raise
 
@@ -114,11 +148,42 @@ class PostgresDriver:
         except psycopg.Error as error:
             said = f"{self._where}: {str(error).strip() or type(error).__name__}"
             state = error.sqlstate or ""
+            if state == TOO_SLOW_STATE:
+                raise Busy(f"{said}; {TOO_SLOW}") from error
             if state in BUSY_STATES:
                 raise Busy(said) from error
             if state in LOST_STATES or state.startswith("08") or (not state and _is_connection_error(error)):
                 raise Lost(said) from error
             raise StoreError(said) from error
+
+
+def _noticing(deadlines: Deadlines) -> dict[str, Any]:
+    """How this machine notices that the other is gone, as libpq takes it; keepalives are for an idle connection."""
+    return {
+        "keepalives": 1,
+        "keepalives_idle": ALIVE_EVERY_S,
+        "keepalives_interval": ALIVE_AGAIN_S,
+        "keepalives_count": 3,
+        "tcp_user_timeout": _ms(deadlines.timeout_s),
+    }
+
+
+def _settings(deadlines: Deadlines) -> str:
+    """The settings of a session with which the server ends what a client holds up that is frozen or gone."""
+    settings = {
+        "lock_timeout": _ms(deadlines.lock_s),
+        "statement_timeout": _ms(deadlines.statement_s),
+        "idle_in_transaction_session_timeout": _ms(deadlines.timeout_s),
+        "tcp_user_timeout": _ms(deadlines.timeout_s),
+        "tcp_keepalives_idle": ALIVE_EVERY_S,
+        "tcp_keepalives_interval": ALIVE_AGAIN_S,
+        "tcp_keepalives_count": 3,
+    }
+    return " ".join(f"-c {name}={value}" for name, value in settings.items())
+
+
+def _ms(seconds: float) -> int:
+    return int(seconds * 1_000)
 
 
 def _is_connection_error(error: "psycopg.Error") -> bool:
@@ -131,7 +196,7 @@ class PostgresSession(SqlSession):
     or, where there may be thousands, an array per column.
     """
 
-    def __init__(self, connection: "psycopg.Connection[Any]", queries: dict[str, str]):
+    def __init__(self, connection: PostgresConnection, queries: dict[str, str]):
         super().__init__(None, queries)
         self._connection = connection
 
@@ -151,19 +216,24 @@ class PostgresSession(SqlSession):
     def raw_rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows it selects, with bytes as they are: sent as such, not as text."""
         self._send(self._text(query), parameters, binary=True)
+        return self.fetched()
+
+    def fetched(self) -> list[tuple[Any, ...]]:
+        """The rows of the last statement."""
+        self._connection.receive()
         return list(self._cursor.fetchall())
 
     def run(self, query: str, **parameters: Any) -> int:
         """Change rows, and tell how many."""
-        # At its end the answers to all that was sent are there.
-        with self._connection.pipeline():
-            self.tell(query, **parameters)
+        self._execute(query, parameters)
+        self._connection.receive()
         changed: int = self._cursor.rowcount
         return changed
 
     def tell(self, query: str, **parameters: Any) -> None:
         """Change rows, whatever comes of it; should it fail, the transaction does."""
         self._execute(query, parameters)
+        self._connection.mark()
 
     def keyed_rows(self, query: str, keys: Sequence[tuple[int, int]], **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of these bundles and numbers that it selects, in their order."""
@@ -195,23 +265,37 @@ class Texts(list[Any]):
     """Texts or bytes, some of which may be NULL: an array as it is, and no list of rows."""
 
 
-def _version(connection: "psycopg.Connection[Any]") -> int:
+def _schema(connection: "psycopg.Connection[Any]") -> SchemaVersion:
     there = connection.execute("SELECT to_regclass('batchline_migrations')").fetchone()
     if there is None or there[0] is None:
-        return 0
-    newest = connection.execute("SELECT max(number) FROM batchline_migrations").fetchone()
-    return newest[0] or 0 if newest else 0
+        return SchemaVersion(0, 0)
+    # Not prepared: a newer program may add a column.
+    return schema_version(connection.execute("SELECT * FROM batchline_migrations", prepare=False))
 
 
 def _migrate(connection: "psycopg.Connection[Any]") -> list[str]:
+    # In a transaction of its own: otherwise processes that look at the table would wait for all of the migration.
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATING,), prepare=False)
+        _prepare_table(connection)
     connection.execute("BEGIN")
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATING,))
-    connection.execute(
-        "CREATE TABLE IF NOT EXISTS batchline_migrations (number integer PRIMARY KEY, name text NOT NULL)"
-    )
-    missing = missing_migrations(PostgresStore.room, _version(connection))
+    missing = missing_migrations(PostgresStore.room, _schema(connection))
     for migration in missing:
         connection.execute(migration.sql)
-        connection.execute("INSERT INTO batchline_migrations VALUES (%s, %s)", (migration.number, migration.name))
+        connection.execute(
+            "INSERT INTO batchline_migrations (number, name, works_from) VALUES (%s, %s, %s)",
+            (migration.number, migration.name, migration.works_from),
+        )
     connection.execute("COMMIT")
     return [migration.name for migration in missing]
+
+
+def _prepare_table(connection: "psycopg.Connection[Any]") -> None:
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS batchline_migrations "
+        "(number integer PRIMARY KEY, name text NOT NULL, works_from integer)"
+    )
+    columns = connection.execute("SELECT * FROM batchline_migrations LIMIT 0", prepare=False).description
+    if "works_from" not in [column.name for column in columns or ()]:
+        connection.execute("ALTER TABLE batchline_migrations ADD COLUMN works_from integer")

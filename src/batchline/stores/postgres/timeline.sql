@@ -1,8 +1,11 @@
 -- insert_topic: A new topic; nothing if the name is taken.
 INSERT INTO batchline_topics (
-    name, buckets, max_ahead_us, lease_us, longest_lease_us, max_attempts, dead_letter, rate_limit, keep_us
+    name, buckets, max_ahead_us, lease_us, longest_lease_us, max_attempts, dead_letter, rate_limit, keep_us, internal
 )
-VALUES (:name, :buckets, :max_ahead_us, :lease_us, :longest_lease_us, :max_attempts, :dead_letter, :rate_limit, :keep_us)
+VALUES (
+    :name, :buckets, :max_ahead_us, :lease_us, :longest_lease_us, :max_attempts, :dead_letter, :rate_limit, :keep_us,
+    :internal
+)
 ON CONFLICT DO NOTHING;
 
 -- insert_producer_group: A new producer group; nothing if it is known.
@@ -27,6 +30,9 @@ ON CONFLICT DO NOTHING;
 SELECT b.number, b.topic, b.producer_group, b.created_ms, b.ids, b.content, p.name
 FROM batchline_bundles AS b JOIN batchline_producer_groups AS p ON p.number = b.producer_group
 WHERE b.number = ANY(:numbers::bigint[]);
+
+-- content_sizes: How many bytes bundles have; a large one is not read for that.
+SELECT number, octet_length(content) FROM batchline_bundles WHERE number = ANY(:numbers::bigint[]);
 
 -- owners_of: To whom bundles belong.
 SELECT number, producer_group FROM batchline_bundles WHERE number = ANY(:numbers::bigint[]);
@@ -71,14 +77,15 @@ FROM unnest(
 WHERE s.bundle = w.bundle AND s.number = w.number AND s.version = w.version_before AND s.bits = w.bits_before;
 
 -- end_spots: Take spots off the line whose messages are all leased in this way, actively.
--- Consumer and moment are compared so that no index on them can be used: whatever statistics say, there is one spot a key.
+-- Consumer, moment and topic are compared so that no index on them can be used: whatever statistics say, there is one spot a key.
 UPDATE batchline_spots AS s
 SET segment = -1, at_ms = :now_ms, consumer = NULL, session = NULL
 FROM unnest(
-    :bundle::bigint[], :number::bigint[], :version::integer[], :bits::bigint[], :consumer::text[]
-) AS w (bundle, number, version, bits, consumer)
+    :bundle::bigint[], :number::bigint[], :version::integer[], :bits::bigint[], :consumer::text[], :topic::text[]
+) AS w (bundle, number, version, bits, consumer, topic)
 WHERE s.bundle = w.bundle AND s.number = w.number AND s.version = w.version AND s.bits = w.bits
-    AND s.consumer IS NOT DISTINCT FROM w.consumer AND s.at_ms - :now_ms > 0;
+    AND s.consumer IS NOT DISTINCT FROM w.consumer AND s.at_ms - :now_ms > 0
+    AND s.topic IS NOT DISTINCT FROM (SELECT t.number FROM batchline_topics AS t WHERE t.name = w.topic);
 
 -- delete_spots: Forget spots.
 DELETE FROM batchline_spots AS s
@@ -181,6 +188,11 @@ SET seen_ms = excluded.seen_ms, drift_ms = excluded.drift_ms,
 INSERT INTO batchline_sessions (topic, consumer, session, seen_ms, process)
 SELECT :topic::bigint, * FROM unnest(:consumer::text[], :session::bigint[], :seen_ms::bigint[], :process::text[])
 ON CONFLICT (topic, consumer, session) DO UPDATE SET seen_ms = excluded.seen_ms;
+
+-- hold_session: Keep a session from being forgotten; that it was seen may be noted all the same.
+SELECT 1 FROM batchline_sessions
+WHERE topic = (SELECT number FROM batchline_topics WHERE name = :name) AND consumer = :consumer AND session = :session
+FOR KEY SHARE;
 
 -- database_ms: What the database's clock shows.
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["connect", "translated", "without_secrets"]
 
 EXPECTED: Final = "expected redis://host:port/database, rediss://… with TLS, or unix:///path"
+#: The longest that connecting takes, and an answer; a call may make two attempts.
+ANSWER_S: Final = 5.0
 # The driver takes anything for database 0 that is no number.
 ADDRESS: Final = re.compile(r"rediss?://[^/?#]*(/\d*)?([?#].*)?|unix://.*", re.DOTALL)
 
@@ -48,7 +50,8 @@ def _client(url: str) -> Redis:
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
-    client = Redis.from_url(url, decode_responses=True)
+    # What the address says of these goes before.
+    client = Redis.from_url(url, decode_responses=True, socket_timeout=ANSWER_S, socket_connect_timeout=ANSWER_S)
     # Whatever the address asks for: what was not answered may have been done, and only we know what can be sent again.
     client.set_retry(Retry(NoBackoff(), 0))
     # The driver looks at the options of an address only when it connects.

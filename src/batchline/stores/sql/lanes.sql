@@ -1,6 +1,6 @@
 -- delete_lanes: Forget the lanes of a topic.
-DELETE FROM batchline_lanes WHERE topic = :topic;
+DELETE FROM batchline_parcel_lanes WHERE topic = :topic;
 
--- lanes: How far the lanes of a publication have come.
-SELECT lane, published, delivered
-FROM batchline_lanes WHERE topic = :topic AND publication = :publication ORDER BY lane;
+-- lanes: The lanes of a publication.
+SELECT lane, published, delivered, secret, unsigned_to
+FROM batchline_parcel_lanes WHERE topic = :topic AND publication = :publication ORDER BY lane;

@@ -4,11 +4,18 @@ SELECT * FROM batchline_topics ORDER BY name;
 -- topic: The topic of a name.
 SELECT * FROM batchline_topics WHERE name = :name;
 
+-- topic_with_newest: The topic of a name, and the newest session of a consumer that was seen between two moments.
+SELECT t.*, (
+    SELECT MAX(s.session) FROM batchline_sessions AS s
+    WHERE s.topic = t.number AND s.consumer = :consumer AND s.seen_ms BETWEEN :from_ms AND :to_ms
+) AS newest
+FROM batchline_topics AS t WHERE t.name = :name;
+
 -- write_topic: New rules.
 UPDATE batchline_topics
 SET max_ahead_us = :max_ahead_us, lease_us = :lease_us, longest_lease_us = :longest_lease_us,
     max_attempts = :max_attempts, dead_letter = :dead_letter, rate_limit = :rate_limit,
-    keep_us = :keep_us
+    keep_us = :keep_us, internal = :internal
 WHERE number = :number;
 
 -- delete_topic: Mark a topic as one that is being deleted.
@@ -84,6 +91,10 @@ DELETE FROM batchline_consumers WHERE seen_ms < :before_ms;
 
 -- sessions: The sessions of consumers that were seen since a moment.
 SELECT consumer, session, seen_ms, process FROM batchline_sessions WHERE topic = :topic AND seen_ms >= :since_ms;
+
+-- session_numbers: Which of these numbers sessions of a consumer have, seen or not.
+SELECT session FROM batchline_sessions
+WHERE topic = :topic AND consumer = :consumer AND session BETWEEN :first AND :last;
 
 -- delete_session: Forget a session.
 DELETE FROM batchline_sessions WHERE topic = :topic AND consumer = :consumer AND session = :session;

@@ -2,9 +2,12 @@
 
 -- insert_topic: A new topic; nothing if the name is taken.
 INSERT INTO batchline_topics (
-    name, buckets, max_ahead_us, lease_us, longest_lease_us, max_attempts, dead_letter, rate_limit, keep_us
+    name, buckets, max_ahead_us, lease_us, longest_lease_us, max_attempts, dead_letter, rate_limit, keep_us, internal
 )
-VALUES (:name, :buckets, :max_ahead_us, :lease_us, :longest_lease_us, :max_attempts, :dead_letter, :rate_limit, :keep_us)
+VALUES (
+    :name, :buckets, :max_ahead_us, :lease_us, :longest_lease_us, :max_attempts, :dead_letter, :rate_limit, :keep_us,
+    :internal
+)
 ON CONFLICT DO NOTHING;
 
 -- insert_producer_group: A new producer group; nothing if it is known.
@@ -27,6 +30,10 @@ SELECT b.number, b.topic, b.producer_group, b.created_ms, b.ids, b.content, p.na
 FROM json_each(:numbers) AS q
 CROSS JOIN batchline_bundles AS b ON b.number = q.value
 CROSS JOIN batchline_producer_groups AS p ON p.number = b.producer_group;
+
+-- content_sizes: How many bytes bundles have; SQLite knows it without reading them.
+SELECT number, length(content) FROM batchline_bundles
+WHERE number IN (SELECT value FROM json_each(:numbers));
 
 -- owners_of: To whom bundles belong.
 SELECT number, producer_group FROM batchline_bundles
@@ -62,7 +69,7 @@ WHERE bundle = :bundle AND number = :number AND version = :version_before AND bi
 -- end_spots: Take spots off the line whose messages are all leased in this way, actively.
 UPDATE batchline_spots SET segment = -1, at_ms = :now_ms, consumer = NULL, session = NULL
 WHERE bundle = :bundle AND number = :number AND version = :version AND bits = :bits AND consumer = :consumer
-    AND at_ms > :now_ms;
+    AND at_ms > :now_ms AND +topic = (SELECT t.number FROM batchline_topics AS t WHERE t.name = :topic);
 
 -- delete_spots: Forget spots.
 DELETE FROM batchline_spots WHERE bundle = :bundle AND number = :number;
@@ -154,6 +161,10 @@ SET seen_ms = excluded.seen_ms, drift_ms = excluded.drift_ms,
 INSERT INTO batchline_sessions (topic, consumer, session, seen_ms, process)
 VALUES (:topic, :consumer, :session, :seen_ms, :process)
 ON CONFLICT (topic, consumer, session) DO UPDATE SET seen_ms = excluded.seen_ms;
+
+-- hold_session: Whoever writes holds every session.
+SELECT 1 FROM batchline_sessions
+WHERE topic = (SELECT number FROM batchline_topics WHERE name = :name) AND consumer = :consumer AND session = :session;
 
 -- database_ms: What the database's clock shows.
 SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER);

@@ -1,0 +1,82 @@
+"""Whose token a connection has: too many wrong ones from one address are refused before the store is asked."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any, Final
+
+from starlette.requests import HTTPConnection
+
+from batchline.core.connection_limits import address_key
+from batchline.core.failure_budget import FailureBudget
+from batchline.core.token import Token
+from batchline.errors import TooManyFailures, Unauthorized
+from batchline.runtime.clock import elapsed_seconds, wait_for
+from batchline.runtime.tokens import Tokens
+
+__all__ = ["BEARER_PROTOCOL", "TokenGuard"]
+
+#: A browser cannot set headers on a socket: there the token is one of the subprotocols that it offers.
+BEARER_PROTOCOL: Final = "bearer."
+LOG: Final = logging.getLogger("batchline.service")
+InThread = Callable[..., Awaitable[Any]]
+
+
+class TokenGuard:
+    """Checks the tokens of connections, in the loop's thread; what takes a look into the store, in another."""
+
+    def __init__(self, tokens: Tokens, in_thread: InThread, failures: FailureBudget | None = None) -> None:
+        self._tokens, self._in_thread = tokens, in_thread
+        self._failures = FailureBudget() if failures is None else failures
+
+    async def check(self, connection: HTTPConnection) -> Token:
+        """Return the token of a connection; raises TooManyFailures if too many wrong ones came from its address."""
+        text = token_text(connection)
+        try:
+            found = self._tokens.remembered(text)
+            if found is not None:
+                return found
+            if not self._tokens.has_proved(text):
+                await self._check_failures(connection)
+            token: Token = await self._in_thread(self._tokens.check, text)
+        except Unauthorized:
+            await self._check_failures(connection)
+            self._failures.spend(_address_of(connection), elapsed_seconds())
+            raise
+        return token
+
+    def has_remembered(self, connection: HTTPConnection) -> bool:
+        """Whether the token of a connection is valid, without a look into the store. False if it takes one."""
+        return self._tokens.remembered(token_text(connection)) is not None
+
+    async def _check_failures(self, connection: HTTPConnection) -> None:
+        address, now_s = _address_of(connection), elapsed_seconds()
+        wait_s = self._failures.wait_s(address, now_s)
+        if not wait_s:
+            return
+        if self._failures.is_news(address, now_s):
+            LOG.warning("too many wrong tokens from %s: its unknown tokens are refused with 429", address)
+        await wait_for(asyncio.Event(), self._failures.delay_s)
+        raise TooManyFailures(
+            f"too many wrong tokens came from {address}: expected a valid one, after {math.ceil(wait_s)} s",
+            retry_after=timedelta(seconds=wait_s),
+        )
+
+
+def token_text(connection: HTTPConnection) -> str:
+    """Return the text that proves the caller: in a header, or, of a socket, among the subprotocols that it offers."""
+    kind, _, text = connection.headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer" and text.strip():
+        return text.strip()
+    for offered in connection.scope.get("subprotocols", ()):
+        if offered.startswith(BEARER_PROTOCOL):
+            return str(offered.removeprefix(BEARER_PROTOCOL))
+    raise Unauthorized("expected a token: Authorization: Bearer bl_…")
+
+
+def _address_of(connection: HTTPConnection) -> str:
+    """Return the key of the client's address, as a trusted proxy has noted it."""
+    client = connection.scope.get("client")
+    return address_key(client[0]) if client else "an unknown address"

@@ -1,0 +1,110 @@
+"""A connection to PostgreSQL with deadlines: psycopg and libpq would wait for an answer for ever."""
+
+import math
+import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final, TypeVar
+
+import psycopg
+
+from batchline.runtime.clock import elapsed_seconds
+
+__all__ = ["PostgresConnection"]
+
+T = TypeVar("T")
+#: What a migration is not limited by. A client that is frozen within it is: its locks stop everybody.
+LIMITS: Final = ("lock_timeout", "statement_timeout")
+Waiting = Generator[Any, Any, T]
+
+
+class PostgresConnection(psycopg.Connection[Any]):
+    """Closes itself when nothing arrives and nothing can be sent for `timeout_s`, and at the end of an attempt.
+
+    In a pipeline, each answer is asked for with Sync. With Flush, as psycopg does, the server's backend would wait
+    within a message, and `idle_in_transaction_session_timeout` would not run: the locks of a frozen client would stay.
+    """
+
+    timeout_s: float = math.inf
+    _ends_s: float = math.inf
+    _pipeline_here: "psycopg.Pipeline | None" = None
+
+    def end_within(self, seconds: float) -> None:
+        """Set the deadline of all that is done until this is called again."""
+        self._ends_s = elapsed_seconds() + seconds
+
+    @contextmanager
+    def unhurried(self) -> Iterator[None]:
+        """Within it, wait as long as it takes: for a migration, and for others that migrate."""
+        timeout_s = self.timeout_s
+        self.timeout_s = self._ends_s = math.inf
+        for name in LIMITS:
+            self.execute(f"SET {name} = 0".encode())
+        try:
+            yield
+        finally:
+            with suppress(psycopg.Error):  # it is lost
+                if self.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                    self.execute("ROLLBACK")
+                for name in LIMITS:
+                    self.execute(f"RESET {name}".encode())
+            self.timeout_s = timeout_s
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Within it, statements need not be answered before the next is sent."""
+        failed: BaseException | None = None
+        pid = os.getpid()
+        try:
+            with self.pipeline() as self._pipeline_here:
+                try:
+                    yield
+                except BaseException as error:  # noqa: BLE001 - raised below: psycopg would log what follows from it
+                    failed = error
+                finally:
+                    self._pipeline_here = None
+                    if os.getpid() != pid:
+                        self._let_go()
+        except psycopg.Error:
+            if failed is None:
+                raise
+        if failed is not None:
+            raise failed
+
+    def _let_go(self) -> None:
+        """In a child that was forked within, say nothing to the parent's server, which psycopg would."""
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, self.fileno(), inheritable=False)
+        os.close(nowhere)
+
+    def receive(self) -> None:
+        """Receive the answers to all that was sent."""
+        if self._pipeline_here is not None:
+            self._pipeline_here.sync()
+
+    def mark(self) -> None:
+        """End what was sent with a Sync, without waiting for the answer: the server minds the time from here on."""
+        if self._pipeline_here is not None:
+            self.pgconn.pipeline_sync()
+            self._pipeline_here.result_queue.append(None)
+
+    def wait(self, gen: Waiting[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        """Run what psycopg waits for, within the deadlines."""
+        return super().wait(self._within_deadlines(gen), interval, timeout)
+
+    def _within_deadlines(self, gen: Waiting[T]) -> Waiting[T]:
+        """Pass on what a generator waits for. psycopg resumes it every 0.1 s, whether or not the socket is ready."""
+        ends_s = min(elapsed_seconds() + self.timeout_s, self._ends_s)
+        ready: Any = None
+        try:
+            while True:
+                ready = yield gen.send(ready)
+                if ready:  # a large answer on a slow network takes longer than one timeout
+                    ends_s = min(elapsed_seconds() + self.timeout_s, self._ends_s)
+                elif elapsed_seconds() > ends_s:
+                    gen.close()
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError("the server has not answered in time")
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
