@@ -123,6 +123,21 @@ def test_a_series_has_one_writer(tmp_path: Path) -> None:
         pass
 
 
+def test_half_written_files_of_a_killed_writer_are_removed_and_those_of_another_series_kept(tmp_path: Path) -> None:
+    with Landing(tmp_path, "mqtt") as landing:
+        landing.land([arrive(landing, measured(1), Malformed("x", "y", "z"))])
+    whole = names_in(tmp_path)
+    halves = [
+        path.with_name(f".{path.name.lstrip('.')}.new")
+        for path in [tmp_path / ".mqtt.json", *tmp_path.rglob("*.jsonl")]
+    ]
+    others = tmp_path / ".http.json.new"
+    for half in (*halves, others):
+        half.write_text('{"seq')
+    with Landing(tmp_path, "mqtt"):
+        assert names_in(tmp_path) == sorted([*whole, others.name])
+
+
 @pytest.mark.parametrize("series", ["", "a/b", ".hidden", "a b", "ä", "x" * 65])
 def test_a_series_is_a_name_that_files_can_have(series: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidName, match="a series is named by"):

@@ -120,10 +120,10 @@ class Landing:
             raise LandingUnavailable(f"{self._state} is damaged: remove it, and no file of the series") from error
 
     def _remove_halves(self) -> None:
-        """What a writer that was killed has left under a hidden name."""
-        for path, _ in self._files():
-            if path.name.startswith("."):
-                path.unlink()
+        """Remove the files that a killed writer left under hidden names, its state's included."""
+        halves = [path for path, _ in self._files() if path.name.startswith(".")]
+        for path in (_hidden(self._state), *halves):
+            path.unlink(missing_ok=True)
 
     def _files(self) -> Iterator[tuple[Path, re.Match[str]]]:
         for directory in (self.directory, self.directory / MALFORMED):
