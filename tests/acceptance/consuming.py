@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
+from unittest.mock import patch
 
 from batchline import Consumer, LeasedMessage, Timeline, open_store
 from batchline.errors import ConsumerReplaced
+from batchline.runtime import consumer as consumer_module
 from tests.waiting import wait_until
 
 __all__ = ["LEASE", "NAME", "REPLACED", "SLOW", "Notes", "consuming", "main"]
@@ -95,7 +97,9 @@ def main(url: str, notes: Notes) -> int:
 
         consumer = Consumer(Timeline(store), "jobs", handle, consumer=NAME, concurrency=8, lease=LEASE)
         try:
-            asyncio.run(consumer.run(signals=True))
+            # So that a test need not wait for five seconds until another process is missed.
+            with patch.object(consumer_module, "BEAT_EVERY", timedelta(seconds=1)):
+                asyncio.run(consumer.run(signals=True))
         except ConsumerReplaced:
             return REPLACED
     return 0

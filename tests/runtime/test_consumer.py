@@ -407,6 +407,25 @@ def test_a_clock_is_compared_with_those_of_others_before_anything_is_leased_by_i
     assert scene.timeline.consumers("jobs") == []
 
 
+def test_a_consumer_is_seen_at_once_when_its_clock_and_that_of_its_store_are_set_back(pace: Pace) -> None:
+    """As on SQLite. Else it would count as gone for as long as the clock was set back by."""
+    scene = Scene(pace)
+    scene.put(*[0] * 10)
+    consumer = scene.consumer(lambda _: None)
+
+    async def set_back() -> None:
+        await pace.until(lambda: consumer.outcomes["done"] == 10)
+        pace.clock.us -= 3_600_000_000
+        at_ms = pace.clock.us // 1_000
+        await pace.until(lambda: pace.clock.us // 1_000 > at_ms + 10_000)
+        (row,) = scene.timeline.consumers("jobs")
+        assert at_ms <= row.seen_ms <= at_ms + 10_000
+        assert row.messages_per_second <= 10, "the best speed is kept for good"
+        consumer.stop()
+
+    scene.run(consumer, set_back)
+
+
 def others_are_behind(scene: Scene) -> None:
     """Brokers on three other hosts, an hour behind, were there just now: they outvote a database without a clock."""
 

@@ -23,7 +23,7 @@ from batchline.service import answer_share, answering, leases
 from batchline.service.answer_share import AnswerShare
 from batchline.service.waiting import Wanted
 from batchline.wire.messages import leased_messages
-from tests.doubles import new_id
+from tests.doubles import leases_of_all_sessions, new_id
 from tests.memory import MIB, measured
 from tests.service.serving import Place, placed
 from tests.waiting import wait_until
@@ -169,7 +169,7 @@ def test_a_socket_that_comes_back_gets_all_that_it_holds_each_once(
     with open_socket(place, topic, f"consumer=c&prefetch=20&session={session}", **options) as again:
         assert heard(again, "subscribed")["resumed"] == 8
         assert sorted(one["id"] for one in pushed(again, 20)) == ids
-    assert {one.attempts for one in timeline.my_leases("c", topic=topic)} == {1}
+    assert {one.attempts for one in leases_of_all_sessions(timeline, "c", topic)} == {1}
     wait_until(lambda: held(place) == 0)
 
 

@@ -143,7 +143,7 @@ UNSUPERVISED = {
     "service/leases.py": (2, "one request, awaited"),
     "service/listening.py": (2, "services, which supervise themselves; the server, which is awaited"),
     "service/pump.py": (1, "one release, whose error is noted"),
-    "service/subscriber.py": (2, "one socket: its error is logged, and closes it"),
+    "service/subscriber.py": (3, "one socket: its error is logged, and closes it"),
     "spark/progress.py": (1, "a progress bar"),
 }
 STARTS = {"create_task", "ensure_future", "TaskGroup", "Thread", "Timer", "run_coroutine_threadsafe"}

@@ -403,3 +403,45 @@ def test_a_socket_whose_token_is_revoked_or_expires_is_closed(guarded: tuple[Pla
         heard(second, "subscribed")
         say(second, "done", request=1, leases=[])
         assert heard(second, "outcomes") == {"request": 1, "outcomes": []}
+
+
+def test_a_client_that_reads_nothing_does_not_hold_up_the_others_when_it_takes_over_leases(
+    guarded: tuple[Place, Tokens],
+) -> None:
+    """Else no socket of the process is seen, and others take its leases for those of an ended session."""
+    place, tokens = guarded
+    assert place.service is not None
+    timeline = place.service.parts.timeline
+    timeline.create_topic("full", lease=timedelta(hours=1))
+    of_c, of_d = (tokens.create(consumers=[name], topics=["full", "jobs"]) for name in "cd")
+    older = ConsumerSession(timeline, "full", "c", process="")
+    older.begin()
+    put(timeline, "full", 1)
+    (held,) = timeline.lease("full", "c", session=older.number)
+    put(timeline, "full", 30, first=1, body=b"x" * (1 << 20))
+    pushed_by_then = [1]
+
+    def stands_still() -> bool:
+        pushed_by_then.append(timeline.count("full").processing)
+        return pushed_by_then[-2] == pushed_by_then[-1] > 1
+
+    with (
+        socket(
+            place,
+            "full",
+            "consumer=c&prefetch=32",
+            max_queue=1,
+            max_size=LARGEST_FRAME,
+            close_timeout=0.1,
+            **bearer(of_c[1]),
+        ),
+        socket(place, "jobs", "consumer=d", **bearer(of_d[1])) as other,
+    ):
+        heard(other, "subscribed")
+        wait_until(stands_still, pause_s=0.3)
+        older.end()
+        wait_until(lambda: timeline.read_any("full", "m0").version > held.lease.version)
+        tokens.revoke(of_d[0].id)
+        # Long before the client that reads nothing is given up.
+        assert json.loads(other.recv(5))["problem"]["type"] == "/problems/Unauthorized"
+        assert closed(other) == Close.POLICY

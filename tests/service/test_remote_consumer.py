@@ -118,6 +118,22 @@ def test_later_goes_by_the_clock_of_the_service_even_if_that_of_the_consumer_jum
             assert timeline.read(topic, id, producer_group="p").at == moment_ms(timeline.now_ms() + 1) + seven
 
 
+def test_a_consumer_whose_clock_jumps_knows_when_its_leases_end(place: Place, timeline: Timeline, topic: str) -> None:
+    """Else one whose clock jumps ahead extends its leases all the time, and one whose clock goes back loses them."""
+
+    async def look(client: Client, ours: HandClock) -> None:
+        push = client.subscription(topic, "worker", prefetch=0, duration=None)
+        await push.resume()
+        for hours in (1, -2):
+            ours.us += hours * 3_600_000_000
+            assert abs(push.now_ms() - timeline.now_ms()) < 60_000
+        await push.leave()
+
+    ours = HandClock()
+    with Client(place.url, clock=ours) as client:
+        asyncio.run(look(client, ours))
+
+
 def test_leases_are_extended_while_handlers_work(place: Place, timeline: Timeline, topic: str) -> None:
     put(timeline, topic, 1)
     attempts: list[int] = []

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,11 @@ import httpx2
 import pytest
 
 from batchline import NewMessage, OnComplete, Store, Timeline, Tracker, open_store
+from batchline.core.moment import us_of
 from batchline.runtime.clock import now_us
 from batchline.runtime.publisher import make_topics
 from batchline.runtime.reporting import Reporter
+from tests.doubles import new_id
 from tests.servers.server import REPOSITORY
 from tests.waiting import wait_until
 
@@ -44,8 +46,8 @@ def skewed(off: object, *words: object, **options: Any) -> Iterator[subprocess.P
 
 
 @contextmanager
-def service(store: Store, off: object) -> Iterator[httpx2.Client]:
-    with skewed(off, "serve", "--store", store.address, "--listen", "127.0.0.1:0") as process:
+def service(store: Store, off: object, *more: str) -> Iterator[httpx2.Client]:
+    with skewed(off, "serve", "--store", store.address, "--listen", "127.0.0.1:0", *more) as process:
         assert process.stderr is not None
         found = re.search(r"http://\S+", process.stderr.readline())
         assert found is not None
@@ -147,6 +149,18 @@ def test_a_host_that_is_started_three_times_with_a_wrong_clock_stays_degraded(st
                 answer = client.post("/v1/topics/jobs/messages/lease", json={"consumer": consumer, "limit": 10})
                 assert answer.status_code == 503
     shared.check()
+
+
+def test_estimates_of_a_service_whose_clock_is_off_have_the_moments_of_redis(
+    postgresql_database: str, redis_url: str
+) -> None:
+    id = new_id()
+    with open_store(postgresql_database) as store, service(store, MONTH, "--estimates", redis_url) as client:
+        client.post("/v1/estimates", json={"id": id}).raise_for_status()
+        client.post(f"/v1/estimates/{id}/seal").raise_for_status()
+        kept = client.get(f"/v1/estimates/{id}").json()
+    for name in ("opened_at", "last_activity_at", "sealed_at", "completed_at"):
+        assert abs(us_of(datetime.fromisoformat(kept[name])) - now_us()) < 120_000_000
 
 
 def test_a_clock_that_is_set_while_a_service_runs_is_noticed_at_the_next_write(store: Store, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from batchline.core.name import check_name
 from batchline.core.retry import RetryRules
 from batchline.core.topic import span_ms
 from batchline.errors import BatchlineError, ServiceUnavailable
-from batchline.runtime.clock import now_us
+from batchline.runtime.clock import elapsed_seconds, now_us
 from batchline.runtime.intake import Finished
 from batchline.wire.messages import LeasedForm, LeasedMessages
 from batchline.wire.push import Beat, Done, Extend, Leave, Prefetch, Release
@@ -58,7 +58,8 @@ class Push:
         self._arrived: list[LeasedMessage] = []
         #: Of what was taken and is not finished: the newest lease, by message.
         self._leases: dict[tuple[int, int], Lease] = {}
-        self._ahead_ms = 0
+        #: How far the service's clock is ahead of our steady one, which nobody sets; until it is known, ours.
+        self._ahead_ms = clock() // 1_000 - _steady_ms()
         self._failures = 0
         #: As the service has named it; by it a new connection goes on with what is in hand.
         self._session = 0
@@ -70,7 +71,7 @@ class Push:
 
     def now_ms(self) -> int:
         """What the service's clock shows, as far as is known: leases end by it."""
-        return self._clock() // 1_000 + self._ahead_ms
+        return _steady_ms() + self._ahead_ms
 
     def on_arrival(self, wake: Callable[[], None]) -> None:
         """Have `wake` called when messages have come, or the connection was lost."""
@@ -154,7 +155,7 @@ class Push:
                 raise old.lost
             _raise_once(old)
         connection = self._connection = await open_connection(Place(self._address(), self._token, self._tls))
-        self._ahead_ms = connection.greeting.clock_ms - self._clock() // 1_000
+        self._ahead_ms = connection.greeting.clock_ms - _steady_ms()
         self._session = connection.greeting.session
         self._failures = 0
         self._arrived = []  # the service tells of them again, as long as they are ours
@@ -199,6 +200,10 @@ class Push:
         self._failures = 0
         for lease in leases:
             self._leases.pop(lease.message_key, None)
+
+
+def _steady_ms() -> int:
+    return int(elapsed_seconds() * 1_000)
 
 
 def _raise_once(lost: Connection) -> None:

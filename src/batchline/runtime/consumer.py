@@ -238,10 +238,11 @@ class Consumer(Supervised):
 
     async def _beat(self) -> None:
         now_ms = self._intake.now_ms()
-        if now_ms < self._beat_at_ms:
+        # A clock that was set back makes it due, too.
+        if self._beaten_ms <= now_ms < self._beat_at_ms:
             return
         span_s = max(now_ms - self._beaten_ms, 1) / 1_000
-        speed = self._done_since_beat / span_s if self._beaten_ms else 0.0
+        speed = self._done_since_beat / span_s if 0 < self._beaten_ms <= now_ms else 0.0
         try:
             self._start(await self._intake.beat(speed))
         except ConsumerReplaced as error:

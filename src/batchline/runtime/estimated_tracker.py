@@ -27,10 +27,11 @@ class EstimatedTracker:
     """
 
     def __init__(self, store: EstimateStore, *, ttl: timedelta = WEEK, clock: Callable[[], int] = now_us) -> None:
+        """Estimates in a store. Moments are by the clock of Redis, unless another than the machine's is given."""
         check_span("ttl", ttl, least_us=1)
         self._store = store
         self._ttl = ttl
-        self._now_us = clock
+        self._now_us: Callable[[], int | None] = (lambda: None) if clock is now_us else clock
 
     def open(
         self,

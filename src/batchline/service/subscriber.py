@@ -98,6 +98,9 @@ class Subscriber:
         self._held: LeasesPage | None = None
         #: Whether the consumer knows the number of its session, so that it may come back.
         self._is_known = session is not None
+        #: Whether it was told what it holds from before. What is taken over after that is handed over by a task.
+        self._is_greeted = False
+        self._giving: asyncio.Task[None] | None = None
         self._drift_ms = self._done = 0
         self._seen_ms = call.parts.timeline.now_ms()
 
@@ -130,6 +133,7 @@ class Subscriber:
         except Exception:  # noqa: BLE001 - it is logged
             self._break()
         finally:
+            tasks += [] if self._giving is None else [self._giving]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -174,7 +178,13 @@ class Subscriber:
             self.end(Close.REPLACED, self._replaced)
 
     async def stand(self, standing: Standing) -> None:
-        """Act on what its session is among those of its name: retire, or take over what another has left."""
+        """Act on what its session is among those of its name: retire, or take over what another has left.
+
+        It waits for no client: one that reads nothing would hold up the beats of all sockets.
+        """
+        is_busy = not self._is_greeted or (self._giving is not None and not self._giving.done())
+        if is_busy and not standing.replaced:  # what an ended session has left waits for the next beat
+            return
         takes_over = not self._stop.is_set()
         try:
             found = await self._parts.in_thread(lambda: self.session.stand(standing, takes_over=takes_over))
@@ -184,8 +194,9 @@ class Subscriber:
                 self._hand.keep(message.lease for message in held)
             self.retire(error)
         else:
-            with suppress(WebSocketDisconnect, RuntimeError):  # its socket has just ended: they stay leased to it
-                await self._hand_over(found)
+            if found:
+                self._hand.take(message.lease for message in found)
+                self._giving = asyncio.ensure_future(self._give(found))
 
     def seen(self, now_ms: int) -> ConsumerRow:
         """How it was since it was seen last."""
@@ -221,6 +232,7 @@ class Subscriber:
         self._is_known, self._held = True, LeasesPage((), held.next)
         await self._hand_over(held.messages)
         self._share.keep(0)
+        self._is_greeted = True
         if self._replaced is not None:
             self.retire(self._replaced)
 
@@ -271,6 +283,13 @@ class Subscriber:
                 await self._socket.send_text(await self._parts.in_thread(_pushed, some))
             else:
                 await self._socket.send_text(_pushed(some))
+
+    async def _give(self, messages: Sequence[LeasedMessage]) -> None:
+        try:
+            with suppress(WebSocketDisconnect, RuntimeError):  # its socket has just ended: they stay leased to it
+                await self._hand_over(messages)
+        except Exception:  # noqa: BLE001 - it is logged
+            self._break()
 
     async def _send(self, frame: Said) -> None:
         await self._socket.send_text(encode(frame).decode())

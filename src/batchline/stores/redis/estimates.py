@@ -26,6 +26,7 @@ KEY: Final = "batchline:estimate:"
 class EstimateStore:
     """Counts in a Redis server. Each verb is one round trip, and done as a whole or not at all; threads may share it.
 
+    `now_us` is the moment of a call; None for what Redis's own clock shows.
     Every verb but `open` raises UnknownFanout for a fanout that was never opened, or that Redis no longer has.
     `add`, `ack` and `fail` are sent once: after a StoreUnavailable nobody knows whether they were counted. The others
     are sent once more over a new connection when the first is lost.
@@ -37,14 +38,19 @@ class EstimateStore:
         self._scripts = {verb: self._client.register_script(_script(verb)) for verb in VERBS}
 
     def open(
-        self, fanout: str, ttl_ms: int, tolerate: int | None, now_us: int, labels: Mapping[str, str] | None = None
+        self,
+        fanout: str,
+        ttl_ms: int,
+        tolerate: int | None,
+        now_us: int | None,
+        labels: Mapping[str, str] | None = None,
     ) -> EstimateStatus:
         """Begin a fanout, kept for `ttl_ms` after its last change; one that is there already stays as it is."""
         tolerated, text = "" if tolerate is None else tolerate, json.dumps(labels) if labels else ""
         kept = self._call("open", fanout, now_us, ttl_ms, tolerated, text)
         return _status(fanout, kept)
 
-    def add(self, fanout: str, count: int, now_us: int) -> int:
+    def add(self, fanout: str, count: int, now_us: int | None) -> int:
         """Count so many items more, and answer the new total; FanoutSealed if there can be no more."""
         total, sealed_us = self._call("add", fanout, now_us, count)
         if sealed_us is not None:
@@ -52,23 +58,23 @@ class EstimateStore:
             raise FanoutSealed(f"fanout {fanout!r} was sealed at {sealed_at}: no item can be added")
         return int(total)
 
-    def seal(self, fanout: str, call: str, now_us: int) -> EstimateOutcome:
+    def seal(self, fanout: str, call: str, now_us: int | None) -> EstimateOutcome:
         """Take no more items. The same `call`, repeated, is told again that it ended the fanout; no other is."""
         return _outcome(fanout, self._call("seal", fanout, now_us, call))
 
-    def ack(self, fanout: str, count: int, now_us: int) -> EstimateOutcome:
+    def ack(self, fanout: str, count: int, now_us: int | None) -> EstimateOutcome:
         """Count so many items as done."""
         return _outcome(fanout, self._call("ack", fanout, now_us, count))
 
-    def fail(self, fanout: str, count: int, now_us: int) -> EstimateOutcome:
+    def fail(self, fanout: str, count: int, now_us: int | None) -> EstimateOutcome:
         """Count so many items as failed for good."""
         return _outcome(fanout, self._call("fail", fanout, now_us, count))
 
-    def status(self, fanout: str, now_us: int) -> EstimateStatus:
+    def status(self, fanout: str, now_us: int | None) -> EstimateStatus:
         """All that is known of a fanout; changes nothing."""
         return _status(fanout, self._call("status", fanout, now_us))
 
-    def forget(self, fanout: str, now_us: int) -> bool:
+    def forget(self, fanout: str, now_us: int | None) -> bool:
         """Let a fanout be gone; tells whether it was there."""
         return bool(self._call("forget", fanout, now_us))
 
@@ -82,7 +88,8 @@ class EstimateStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _call(self, verb: str, fanout: str, *arguments: int | str) -> Any:
+    def _call(self, verb: str, fanout: str, now_us: int | None, *others: int | str) -> Any:
+        arguments = "" if now_us is None else now_us, *others
         try:
             answer = self._send(verb, fanout, *arguments)
         except StoreUnavailable as error:

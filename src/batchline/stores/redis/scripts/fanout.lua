@@ -7,10 +7,15 @@
 --   told_to                     the seal that was told of the end
 --   labels                      what it was opened with, as JSON; absent for none
 --
--- KEYS[1] names the fanout, ARGV[1] is the time of the call. Every verb answers nil for a fanout that is not there.
+-- KEYS[1] names the fanout, ARGV[1] is the time of the call; empty for the server's clock. Every verb answers nil for
+-- a fanout that is not there.
 -- Times are kept as they came: Lua writes a number with 14 digits, and a time has 16.
 
 local key, now = KEYS[1], ARGV[1]
+if now == '' then
+  local time = redis.call('TIME')
+  now = time[1] .. string.format('%06d', time[2])
+end
 local known = redis.call('EXISTS', key) == 1
 
 local function get(field)
