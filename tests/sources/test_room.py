@@ -10,6 +10,7 @@ import pytest
 
 from batchline.columnar.columns import MOMENT
 from batchline.errors import InvalidFile
+from batchline.sources.files import read_measurements, reading
 from batchline.sources.files.room import check_room, free_bytes, table_bytes
 from tests.memory import MIB, measured
 
@@ -56,6 +57,7 @@ def test_texts_that_repeat_the_beginning_of_the_one_before_are_counted(tmp_path:
 
 #: Counts a file; tells its bytes.
 COUNTS: Final = """
+from batchline.sources.files import read_measurements, reading
 from batchline.sources.files.room import table_bytes
 
 begin()
@@ -113,3 +115,32 @@ def test_a_file_of_repeated_values_that_would_not_fit_is_refused_before_it_is_re
     assert "--engine spark" in batching.told
     assert batching.grown < 150 * MIB
     assert not (tmp_path / "out").exists()
+
+
+#: Reads a file; tells how many lines are malformed.
+READS: Final = """
+from batchline.sources.files import read_measurements
+
+begin()
+end(read_measurements([Path(sys.argv[1])]).malformed.num_rows)
+"""
+
+
+def test_short_malformed_lines_take_their_rows_and_not_objects_all_at_once(tmp_path: Path) -> None:
+    path, lines = tmp_path / "a.jsonl", 1 << 19
+    path.write_bytes(b"1\n" * lines)
+    taken = measured(READS, [path])
+    assert taken.told == lines
+    assert taken.grown < 220 * MIB
+
+
+def test_a_file_of_malformed_lines_that_would_not_fit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"1\n" * 20_000)
+    monkeypatch.setattr(reading, "free_bytes", lambda: 4_000_000)
+    assert read_measurements([path]).malformed.num_rows == 20_000
+    monkeypatch.setattr(reading, "free_bytes", lambda: 1_000_000)
+    with pytest.raises(InvalidFile, match=r"a\.jsonl: 20,000 lines are malformed so far, and take 0\.0 GB"):
+        read_measurements([path])

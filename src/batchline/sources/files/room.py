@@ -16,7 +16,7 @@ import pyarrow.parquet as pa_parquet
 
 from batchline.errors import InvalidFile
 
-__all__ = ["check_room", "free_bytes", "table_bytes"]
+__all__ = ["check_malformed", "check_room", "free_bytes", "table_bytes"]
 
 #: The part of the free memory that may be used.
 PART: Final = 0.75
@@ -57,6 +57,15 @@ def check_room(files: Sequence[Path], times: float, free: int | None) -> None:
                 f"{file}: its {rows:,} rows take at least {needed / 1e9:,.1f} GB of memory here, expected at most the "
                 f"{free / 1e9:,.1f} GB that are three quarters of what is free: {other}divide the file"
             )
+
+
+def check_malformed(file: Path, rows: int, size: int, free: int | None) -> None:
+    """Raise InvalidFile if the malformed lines of a file, as a table, take more than most of the `free` memory."""
+    if free is not None and size > PART * free:
+        raise InvalidFile(
+            f"{file}: {rows:,} lines are malformed so far, and take {size / 1e9:,.1f} GB of memory here, expected at "
+            f"most the {PART * free / 1e9:,.1f} GB that are three quarters of what is free: correct or divide the file"
+        )
 
 
 def table_bytes(path: Path, most: int) -> tuple[int, int]:
