@@ -11,6 +11,7 @@ import pytest
 from batchline.columnar.columns import MOMENT
 from batchline.errors import InvalidFile
 from batchline.sources.files import read_measurements, reading
+from batchline.sources.files.blocks import BLOCK_LINES, blocks
 from batchline.sources.files.room import check_room, free_bytes, table_bytes
 from tests.memory import MIB, measured
 
@@ -58,6 +59,7 @@ def test_texts_that_repeat_the_beginning_of_the_one_before_are_counted(tmp_path:
 #: Counts a file; tells its bytes.
 COUNTS: Final = """
 from batchline.sources.files import read_measurements, reading
+from batchline.sources.files.blocks import BLOCK_LINES, blocks
 from batchline.sources.files.room import table_bytes
 
 begin()
@@ -117,21 +119,13 @@ def test_a_file_of_repeated_values_that_would_not_fit_is_refused_before_it_is_re
     assert not (tmp_path / "out").exists()
 
 
-#: Reads a file; tells how many lines are malformed.
-READS: Final = """
-from batchline.sources.files import read_measurements
-
-begin()
-end(read_measurements([Path(sys.argv[1])]).malformed.num_rows)
-"""
-
-
-def test_short_malformed_lines_take_their_rows_and_not_objects_all_at_once(tmp_path: Path) -> None:
-    path, lines = tmp_path / "a.jsonl", 1 << 19
+def test_a_block_has_a_bounded_number_of_lines_however_short_they_are(tmp_path: Path) -> None:
+    """Each malformed line of a block takes about 1,000 bytes, until the block is a table."""
+    path, lines, told = tmp_path / "a.jsonl", 2 * BLOCK_LINES + 5, list[int]()
     path.write_bytes(b"1\n" * lines)
-    taken = measured(READS, [path])
-    assert taken.told == lines
-    assert taken.grown < 220 * MIB
+    found = [(first, block.count(b"\n") + 1) for first, block in blocks(path, told.append)]
+    assert found == [(1, BLOCK_LINES), (BLOCK_LINES + 1, BLOCK_LINES), (2 * BLOCK_LINES + 1, 5)]
+    assert sum(told) == 2 * lines
 
 
 def test_a_file_of_malformed_lines_that_would_not_fit_is_refused(
