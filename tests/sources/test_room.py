@@ -10,7 +10,7 @@ import pytest
 
 from batchline.columnar.columns import MOMENT
 from batchline.errors import InvalidFile
-from batchline.sources.files import read_measurements, reading
+from batchline.sources.files import read_measurements, reading, room
 from batchline.sources.files.blocks import BLOCK_LINES, blocks
 from batchline.sources.files.room import check_room, free_bytes, table_bytes
 from tests.memory import MIB, measured
@@ -58,7 +58,7 @@ def test_texts_that_repeat_the_beginning_of_the_one_before_are_counted(tmp_path:
 
 #: Counts a file; tells its bytes.
 COUNTS: Final = """
-from batchline.sources.files import read_measurements, reading
+from batchline.sources.files import read_measurements, reading, room
 from batchline.sources.files.blocks import BLOCK_LINES, blocks
 from batchline.sources.files.room import table_bytes
 
@@ -85,6 +85,17 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_free_is_known() -> None:
     assert (free_bytes() or 0) > MIB
+
+
+def test_files_that_the_kernel_keeps_in_memory_take_none_of_a_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container that has read files is as full of them as it may be: they give way."""
+    monkeypatch.setattr(room, "GROUPS", [(str(tmp_path), "max", "current", ("active_file", "inactive_file"))])
+    (tmp_path / "max").write_text("1000000\n")
+    (tmp_path / "current").write_text("990000\n")
+    (tmp_path / "memory.stat").write_text("anon 80000\nactive_file 500000\ninactive_file 400000\nshmem 7\n")
+    assert free_bytes() == 910_000
 
 
 #: Batches a file in this process, which may have 3 GiB; tells the error.
