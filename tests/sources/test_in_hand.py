@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchline.sources.in_hand import BURST, QUIET_S, Delivery, InHand
-from batchline.sources.measured import Arrival
+from batchline.sources.in_hand import BURST, QUIET_S, VALUE_BYTES, Delivery, InHand
+from batchline.sources.measured import Arrival, Measured
 
 LINGER_S = 0.2
 MOST = 100
@@ -201,3 +201,12 @@ def test_large_messages_are_due_when_their_bytes_are_many_and_no_more_fit_than_t
     assert (hand.due_in(0.0), hand.room) == (0.0, False)
     hand.take()
     assert (hand.due_in(0.0), hand.room) == (None, True)
+
+
+def test_the_values_of_small_messages_count_as_the_memory_that_they_take() -> None:
+    hand = InHand(LINGER_S, MOST, most_bytes=4 * VALUE_BYTES)
+    values = [Measured("k", "t", 0, 1.0)] * 3
+    for number in range(1, 4):
+        assert hand.room
+        hand.add(Delivery(number, "t", b"", Arrival(0, 0, values)), 0.0)
+    assert (hand.due_in(0.0), hand.room) == (0.0, False)

@@ -15,7 +15,7 @@ from batchline.sources.files import files_of, read_measurements
 from batchline.sources.iso_time import us_from_text
 from batchline.sources.landing import Landing
 from batchline.sources.mapped_json import MeasurementMapping
-from batchline.sources.measured import Measured, Parser
+from batchline.sources.measured import MOST_NAMED, MOST_VALUES, Measured, Parser
 from batchline.sources.payload import items_from, json_from
 from batchline.sources.thin_edge import parse_thin_edge
 
@@ -269,3 +269,33 @@ def test_an_array_that_is_not_json_is_refused(payload: bytes) -> None:
     for read in (json_from, lambda payload: list(items_from(payload))):
         with pytest.raises(InvalidMeasurement, match=r"not JSON|not UTF-8"):
             read(payload)
+
+
+def flat(count: int) -> dict[str, int]:
+    return {f"{number:x}": 1 for number in range(count)}
+
+
+LONG: str = "x" * 60_000
+#: Messages of less than 2 MiB, most of which would be some gigabytes of measurements.
+LARGE: dict[str, tuple[Parser, str, object, str]] = {
+    "nested in a long name": (parse_thin_edge, MAIN, {"x" * (1 << 20): flat(100_000)}, "names of at most 65,536"),
+    "nested in names": (parse_thin_edge, MAIN, {LONG: flat(100_000)}, f"at most {MOST_NAMED:,} characters"),
+    "nested deep": (parse_thin_edge, MAIN, {LONG: {LONG: flat(100_000)}}, "names of at most 65,536"),
+    "of a long type": (parse_thin_edge, MAIN, {"type": LONG} | flat(100_000), f"at most {MOST_NAMED:,} characters"),
+    "on a long topic": (MAPPING, f"a/{LONG}", [{"what": "t", "reading": {"v": 1}, "t": 1}] * 30_000, "characters"),
+    "of many values": (parse_thin_edge, MAIN, flat(MOST_VALUES + 1), f"at most {MOST_VALUES:,} values"),
+    "of two values of one name": (parse_thin_edge, MAIN, flat(60_000) | {"a": {"b": 1}, "a.b": 2}, "two values named"),
+}
+
+
+@pytest.mark.parametrize(("parse", "topic", "message", "reason"), LARGE.values(), ids=LARGE)
+def test_a_message_that_would_take_far_more_room_than_it_has_is_refused(
+    parse: Parser, topic: str, message: object, reason: str
+) -> None:
+    with pytest.raises(InvalidMeasurement, match=reason):
+        parse(topic, json.dumps(message).encode(), NOW)
+
+
+def test_collectd_values_under_a_long_name_are_refused() -> None:
+    with pytest.raises(InvalidMeasurement, match=f"at most {MOST_NAMED:,} characters"):
+        parse_collectd(f"collectd/host/{LONG}/t", b"1" + b":1" * 100_000, NOW)

@@ -10,6 +10,8 @@ import pytest
 
 from batchline.columnar.columns import MOMENT
 from batchline.errors import InvalidFile
+from batchline.sources.files import read_measurements, reading, room
+from batchline.sources.files.blocks import BLOCK_LINES, blocks
 from batchline.sources.files.room import check_room, free_bytes, table_bytes
 from tests.memory import MIB, measured
 
@@ -56,6 +58,8 @@ def test_texts_that_repeat_the_beginning_of_the_one_before_are_counted(tmp_path:
 
 #: Counts a file; tells its bytes.
 COUNTS: Final = """
+from batchline.sources.files import read_measurements, reading, room
+from batchline.sources.files.blocks import BLOCK_LINES, blocks
 from batchline.sources.files.room import table_bytes
 
 begin()
@@ -81,6 +85,17 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_free_is_known() -> None:
     assert (free_bytes() or 0) > MIB
+
+
+def test_files_that_the_kernel_keeps_in_memory_take_none_of_a_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container that has read files is as full of them as it may be: they give way."""
+    monkeypatch.setattr(room, "GROUPS", [(str(tmp_path), "max", "current", ("active_file", "inactive_file"))])
+    (tmp_path / "max").write_text("1000000\n")
+    (tmp_path / "current").write_text("990000\n")
+    (tmp_path / "memory.stat").write_text("anon 80000\nactive_file 500000\ninactive_file 400000\nshmem 7\n")
+    assert free_bytes() == 910_000
 
 
 #: Batches a file in this process, which may have 3 GiB; tells the error.
@@ -113,3 +128,24 @@ def test_a_file_of_repeated_values_that_would_not_fit_is_refused_before_it_is_re
     assert "--engine spark" in batching.told
     assert batching.grown < 150 * MIB
     assert not (tmp_path / "out").exists()
+
+
+def test_a_block_has_a_bounded_number_of_lines_however_short_they_are(tmp_path: Path) -> None:
+    """Each malformed line of a block takes about 1,000 bytes, until the block is a table."""
+    path, lines, told = tmp_path / "a.jsonl", 2 * BLOCK_LINES + 5, list[int]()
+    path.write_bytes(b"1\n" * lines)
+    found = [(first, block.count(b"\n") + 1) for first, block in blocks(path, told.append)]
+    assert found == [(1, BLOCK_LINES), (BLOCK_LINES + 1, BLOCK_LINES), (2 * BLOCK_LINES + 1, 5)]
+    assert sum(told) == 2 * lines
+
+
+def test_a_file_of_malformed_lines_that_would_not_fit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"1\n" * 20_000)
+    monkeypatch.setattr(reading, "free_bytes", lambda: 4_000_000)
+    assert read_measurements([path]).malformed.num_rows == 20_000
+    monkeypatch.setattr(reading, "free_bytes", lambda: 1_000_000)
+    with pytest.raises(InvalidFile, match=r"a\.jsonl: 20,000 lines are malformed so far, and take 0\.0 GB"):
+        read_measurements([path])

@@ -75,7 +75,7 @@ class Resend:
     def run(self, limit: int | None = None) -> Resent:
         """Send all dead letters, or `limit` of them, the oldest first. Each leaves one topic as it reaches the other.
 
-        Strays, and measurements that fit in no parcel, stay where they are.
+        Strays, measurements that fit in no parcel, and parcels that cannot be read stay where they are.
         """
         left, staying = limit, NOT_SENT_AGAIN if self._timeline.topic(self._topic).internal else frozenset[str]()
         while left is None or left > 0:
@@ -85,27 +85,31 @@ class Resend:
                 break
             letters = [one for one in found if one.producer_group not in staying]
             self._leave([one for one in found if one.producer_group in staying])
-            self._send(letters)
-            left = None if left is None else left - len(letters)
+            sent = self._send(letters)
+            left = None if left is None else left - sent
         if self.resent.fanout is not None:
             self._tracker().seal(self.resent.fanout)
         return self.resent
 
-    def _leave(self, strays: Sequence[LeasedMessage]) -> None:
-        """Leave strays where they are, for later than this run: workers would only bury them again."""
-        if strays:
-            leases = [one.lease for one in strays]
+    def _leave(self, letters: Sequence[LeasedMessage]) -> None:
+        """Leave letters where they are, for later than this run: workers would only bury them again, or drop them."""
+        if letters:
+            leases = [one.lease for one in letters]
             self._timeline.release(leases, after=LEASE, reason="it is no parcel of a lane, and is not sent again")
 
-    def _send(self, letters: Sequence[LeasedMessage]) -> None:
+    def _send(self, letters: Sequence[LeasedMessage]) -> int:
+        """Send letters, but leave parcels that cannot be read; return how many were sent."""
         owners: dict[str, list[LeasedMessage]] = defaultdict(list)
         lanes: dict[int, list[Dead]] = defaultdict(list)
+        unreadable: list[LeasedMessage] = []
         for letter in letters:
-            parcel = _parcel_of(letter)
-            if parcel is None:
+            if letter.producer_group != DEAD_PARCELS:
                 owners[letter.producer_group].append(letter)
+            elif (parcel := _parcel_of(letter)) is None:
+                unreadable.append(letter)
             else:
                 lanes[parcel.lane].append((letter, parcel))
+        self._leave(unreadable)
         for owner, some in owners.items():
             self._send_messages(owner, some)
         for dead in lanes.values():
@@ -113,6 +117,7 @@ class Resend:
             dead.sort(key=lambda one: (one[1].publication, one[1].number))
             for begin in range(0, len(dead), publisher.AT_ONCE):
                 self._send_parcels(dead[begin : begin + publisher.AT_ONCE])
+        return len(letters) - len(unreadable)
 
     def _send_messages(self, owner: str, letters: Sequence[LeasedMessage]) -> None:
         ids, turns = _own_ids(letters), [0] * len(letters)
@@ -170,12 +175,10 @@ def _own_ids(letters: Sequence[LeasedMessage]) -> list[str]:
 
 
 def _parcel_of(letter: LeasedMessage) -> Consignment | None:
-    """The parcel that a worker has given up; None for any other message."""
-    if letter.producer_group != DEAD_PARCELS:
-        return None
+    """Return the parcel that a worker has given up; None if it is damaged, or too large."""
     try:
         parcel = read_consignment(letter.body)
         parcel.opened()
     except InvalidMessage:
-        return None  # it goes back as the message that it is
+        return None
     return parcel

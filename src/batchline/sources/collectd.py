@@ -9,7 +9,7 @@ The key is the host. One message may hold several values, which are numbered fro
 from decimal import Decimal, InvalidOperation
 
 from batchline.errors import InvalidMeasurement, shown
-from batchline.sources.measured import Measured
+from batchline.sources.measured import Measured, collect
 from batchline.sources.payload import name_from, number_from, time_from
 
 __all__ = ["parse_collectd"]
@@ -26,7 +26,7 @@ def parse_collectd(topic: str, payload: bytes, receive_us: int) -> list[Measured
     numbers = [number_from(f"value {place}", value) for place, value in enumerate(values, 1)]
     if len(numbers) == 1:
         return [Measured(key, type, event_us, numbers[0])]
-    return [Measured(key, f"{type}.{place}", event_us, number) for place, number in enumerate(numbers, 1)]
+    return collect(Measured(key, f"{type}.{place}", event_us, number) for place, number in enumerate(numbers, 1))
 
 
 def _numbers(payload: bytes) -> list[Decimal]:

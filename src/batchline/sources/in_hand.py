@@ -22,8 +22,9 @@ __all__ = ["Delivery", "InHand"]
 BURST: Final = 10
 #: And then nothing for so long.
 QUIET_S: Final = 0.01
-#: Bytes of payloads that land at once, however few messages they are.
+#: Bytes of payloads that land at once, however few messages they are; and bytes that each value of one counts for.
 MOST_BYTES: Final = 32 << 20
+VALUE_BYTES: Final = 256
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +40,11 @@ class Delivery:
     connection: int = 0
     landed: bool = False
 
+    @property
+    def size(self) -> int:
+        """Roughly how many bytes of memory it takes: the values of small ones take far more than the payload."""
+        return len(self.payload) + VALUE_BYTES * len(self.arrival.parts)
+
 
 class InHand:
     """The deliveries that are not acknowledged; not safe for threads by itself."""
@@ -46,7 +52,7 @@ class InHand:
     def __init__(self, linger_s: float, most: int, most_bytes: int = MOST_BYTES) -> None:
         self._linger_s, self._most, self._most_bytes = linger_s, most, most_bytes
         self._waiting: list[Delivery] = []
-        #: Of their payloads.
+        #: Of their payloads and values.
         self._bytes = 0
         self._unacknowledged: dict[int, Delivery] = {}
         self._connection, self._connected = 0, False
@@ -90,7 +96,7 @@ class InHand:
             self._first_s = now_s
         self._last_s = now_s
         self._waiting.append(delivery)
-        was_full, self._bytes = self._bytes >= self._most_bytes, self._bytes + len(delivery.payload)
+        was_full, self._bytes = self._bytes >= self._most_bytes, self._bytes + delivery.size
         return len(self._waiting) in (1, self._most) or (self._bytes >= self._most_bytes and not was_full)
 
     def due_in(self, now_s: float) -> float | None:
@@ -114,7 +120,7 @@ class InHand:
     def give_back(self, taken: Sequence[Delivery]) -> None:
         """They could not land: they wait before all others."""
         self._waiting[:0] = taken
-        self._bytes += sum(len(delivery.payload) for delivery in taken)
+        self._bytes += sum(delivery.size for delivery in taken)
 
     def landed(self, taken: Iterable[Delivery]) -> list[Delivery]:
         """They are durable; those of them that may be acknowledged now."""

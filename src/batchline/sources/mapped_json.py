@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from batchline.errors import InvalidMeasurement, InvalidRules, check_choice, did_you_mean, shown
-from batchline.sources.measured import Measured, more_of
+from batchline.sources.measured import Measured, collect, more_of
 from batchline.sources.payload import US_PER_UNIT, json_from, name_from, number_from, time_from
 
 __all__ = ["MeasurementMapping"]
@@ -64,7 +64,7 @@ class MeasurementMapping:
         rows = found if isinstance(found, list) else [found]
         if not rows:
             raise InvalidMeasurement("it holds no value")
-        return [self.measured(topic, row, receive_us) for row in rows]
+        return collect(self.measured(topic, row, receive_us) for row in rows)
 
     def measured(self, topic: str, row: object, receive_us: int) -> Measured:
         """The measurement that an object is, or InvalidMeasurement with the reason."""

@@ -1,10 +1,11 @@
 """What a source makes of what came: measurements to land, and text that is none."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from batchline.core.moment import moment_of
+from batchline.errors import InvalidMeasurement
 
 __all__ = [
     "NOTHING_MORE",
@@ -12,6 +13,7 @@ __all__ = [
     "Malformed",
     "Measured",
     "Parser",
+    "collect",
     "kept_text",
     "malformed_rows_of",
     "more_of",
@@ -22,6 +24,10 @@ __all__ = [
 NOTHING_MORE: Final = "{}"
 #: Bytes, or characters, that are kept of malformed text.
 LONGEST_KEPT: Final = 64 << 10
+#: Measurements of a message at most.
+MOST_VALUES: Final = 100_000
+#: Characters of their keys and types together: one name may be part of every type, and one topic of every key.
+MOST_NAMED: Final = 32 << 20
 
 
 class Measured(NamedTuple):
@@ -54,6 +60,23 @@ class Arrival(NamedTuple):
 
 #: Makes measurements of a topic, a payload and the receive time, or raises InvalidMeasurement with the reason.
 Parser: TypeAlias = Callable[[str, bytes, int], Sequence[Measured]]
+
+
+def collect(measurements: Iterable[Measured]) -> list[Measured]:
+    """Collect the measurements of a message; raises InvalidMeasurement as soon as they are more than is taken."""
+    found: list[Measured] = []
+    left = MOST_NAMED
+    for one in measurements:
+        found.append(one)
+        left -= len(one.key) + len(one.type)
+        if len(found) > MOST_VALUES:
+            raise InvalidMeasurement(f"expected a message of at most {MOST_VALUES:,} values, got more: send several")
+        if left < 0:
+            raise InvalidMeasurement(
+                f"expected a message with at most {MOST_NAMED:,} characters of keys and types, got more in its first "
+                f"{len(found):,} values: send several, or use shorter names"
+            )
+    return found
 
 
 def kept_text(text: bytes | str) -> str:

@@ -37,7 +37,6 @@ KEEPALIVE_S: Final = 30
 PATIENCE_S: Final = 0.1
 #: What a message holds at most; more is malformed.
 LARGEST_PAYLOAD: Final = 8 << 20
-MOST_VALUES: Final = 100_000
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 0.2, 10.0
 
 
@@ -74,7 +73,7 @@ class MqttCounts:
     malformed: int = 0
     #: Messages that were sent again while they were in hand.
     again: int = 0
-    #: Messages there was no room for: with QoS 1 they come again, with QoS 0 they are lost.
+    #: Messages there was no room for at the end: with QoS 1 they come at the next start, with QoS 0 they are lost.
     refused: int = 0
     files: int = 0
 
@@ -104,6 +103,7 @@ class MqttIngest:
         self._changed = threading.Condition()
         self._backoff_s = 0.0
         self._failure: BaseException | None = None
+        self._is_over = False
         self._client = self._new_client()
 
     def run(self, stop: threading.Event, look: Callable[[MqttCounts], None] = lambda _: None) -> MqttCounts:
@@ -116,6 +116,9 @@ class MqttIngest:
                 stop.wait(self._backoff_s)
             self._land(self._taken())
         finally:
+            with self._changed:
+                self._is_over = True
+                self._changed.notify_all()
             self._client.disconnect()
             self._client.loop_stop()
         return self.counts
@@ -134,6 +137,7 @@ class MqttIngest:
 
     def _taken(self) -> list[Delivery]:
         with self._changed:
+            self._changed.notify_all()  # a message may wait for room
             return self._hand.take()
 
     def _land(self, taken: list[Delivery]) -> None:
@@ -176,6 +180,8 @@ class MqttIngest:
 
     def _received(self, _client: Client, _data: Any, message: MQTTMessage) -> None:
         with self._changed:
+            # Wait, and read no more from the broker: a message that is turned away only comes with a new connection.
+            self._changed.wait_for(lambda: self._hand.room or self._is_over)
             self._take_in(message, _topic_of(message), bytes(message.payload))
 
     def _take_in(self, message: MQTTMessage, topic: str, payload: bytes) -> None:
@@ -197,9 +203,8 @@ class MqttIngest:
 
     def _parts(self, topic: str, payload: bytes, receive_us: int) -> Sequence[Measured | Malformed]:
         try:
-            _check(len(payload), LARGEST_PAYLOAD, "bytes")
+            _check_size(len(payload))
             parts = self._parse(topic, payload, receive_us)
-            _check(len(parts), MOST_VALUES, "values")
         except InvalidMeasurement as error:
             return [Malformed(topic, str(error), kept_text(payload))]
         return parts
@@ -261,9 +266,9 @@ class MqttIngest:
         self._client.loop_start()
 
 
-def _check(count: int, most: int, what: str) -> None:
-    if count > most:
-        raise InvalidMeasurement(f"expected a message of at most {most:,} {what}, got {count:,}: send several")
+def _check_size(size: int) -> None:
+    if size > LARGEST_PAYLOAD:
+        raise InvalidMeasurement(f"expected a message of at most {LARGEST_PAYLOAD:,} bytes, got {size:,}: send several")
 
 
 def _topic_of(message: MQTTMessage) -> str:

@@ -9,17 +9,19 @@ payload (which goes first), that stands before it: `weather/temperature`. The ti
 of seconds since the epoch; without one it is the receive time.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 from batchline.errors import InvalidMeasurement, shown
-from batchline.sources.measured import Measured
+from batchline.sources.measured import Measured, collect
 from batchline.sources.payload import json_from, name_from, number_from, time_from
 
 __all__ = ["parse_thin_edge"]
 
 TIME = "time"
 TYPE = "type"
+#: Characters of the names that lead to a value: each that is nested in them repeats them.
+LONGEST_NAME: Final = 64 << 10
 
 
 def parse_thin_edge(topic: str, payload: bytes, receive_us: int) -> list[Measured]:
@@ -32,9 +34,12 @@ def parse_thin_edge(topic: str, payload: bytes, receive_us: int) -> list[Measure
     if isinstance(message.get(TYPE), str):
         kind = message.pop(TYPE)
     before = f"{kind}/" if kind else ""
-    values = [(name_from("a name", before + name), number_from(name, value)) for name, value in _values(message)]
-    _check_names([name for name, _ in values])
-    return [Measured(key, name, event_us, value) for name, value in values]
+    measured = collect(
+        Measured(key, name_from("a name", before + name), event_us, number_from(name, value))
+        for name, value in _values(message)
+    )
+    _check_names(one.type for one in measured)
+    return measured
 
 
 def _entity(topic: str) -> tuple[str, str]:
@@ -47,18 +52,25 @@ def _entity(topic: str) -> tuple[str, str]:
 
 def _values(message: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """The values in a message with their names, however deep; not by recursion, since anybody may send anything."""
-    waiting = list(reversed(message.items()))
+    waiting = [("", iter(message.items()))]
     while waiting:
-        name, value = waiting.pop()
-        if isinstance(value, dict):
-            waiting += [(f"{name}.{inner}", part) for inner, part in reversed(value.items())]
+        before, fields = waiting[-1]
+        name, value = next(fields, (None, None))
+        if name is None:
+            waiting.pop()
+        elif not isinstance(value, dict):
+            yield before + name, value
+        elif len(before) + len(name) < LONGEST_NAME:
+            waiting.append((f"{before}{name}.", iter(value.items())))
         else:
-            yield name, value
+            raise InvalidMeasurement(f"expected names of at most {LONGEST_NAME:,} characters, got {shown(name)[:80]}")
 
 
-def _check_names(names: list[str]) -> None:
-    if not names:
+def _check_names(names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InvalidMeasurement(f"it holds two values named {shown(name)}")
+        seen.add(name)
+    if not seen:
         raise InvalidMeasurement("it holds no value")
-    if len(set(names)) < len(names):
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise InvalidMeasurement(f"it holds two values named {shown(twice)}")

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from batchline import NewMessage
-from batchline.core.consignment import message_id, read_consignment
+from batchline.core.consignment import Content, message_id, read_consignment
 from batchline.core.signature import is_signed
 from batchline.core.topic import dead_letters_of
 from batchline.runtime.prune import Prune
@@ -136,6 +136,18 @@ def test_strays_are_not_sent_again_and_the_parcels_behind_them_are(publication: 
     assert (len(resent.parcels), resent.messages) == (1, [])
     assert publication.timeline.count(dead).total == 2
     assert publication.timeline.count(publication.topic).total == 1
+
+
+def test_a_dead_parcel_that_cannot_be_read_stays_a_dead_letter(publication: Publication) -> None:
+    """On its topic a worker would bury it as a stray, or drop it as one that has arrived."""
+    publication.post(0, 1, 1)
+    (one,) = publication.taken()
+    publication.settle(replace(one, dead=replace(one.parcel, payload=Content(b"broken", "gzip"), reason="damaged")))
+    dead = dead_letters_of(publication.topic)
+    resent = Resend(publication.store, dead, publication.topic, timeline=publication.timeline).run()
+    assert (resent.parcels, resent.messages) == ([], [])
+    assert publication.timeline.count(dead).total == 1
+    assert publication.timeline.count(publication.topic).total == 0
 
 
 def test_topics_of_parcels_are_internal_whoever_made_them(publication: Publication) -> None:

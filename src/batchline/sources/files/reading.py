@@ -24,6 +24,7 @@ from batchline.sources.files.joining import join
 from batchline.sources.files.json_lines import json_pieces, without_empty_size
 from batchline.sources.files.parquet_rows import parquet_pieces
 from batchline.sources.files.pieces import Malformed, Names, Piece
+from batchline.sources.files.room import check_malformed, free_bytes
 from batchline.sources.files.values import NAMEABLE, measurements_of
 
 __all__ = ["FORMATS", "MALFORMED", "Reading", "files_of", "ignore", "read_measurements"]
@@ -125,12 +126,15 @@ def _read(path: Path, names: Names, on_bytes: Callable[[int], None]) -> Reading:
     file_format = _format_of(path)
     # As columns, piece by piece: an object for each line of a file without measurements would take 200 times its bytes.
     tables, malformed = [], [MALFORMED.empty_table()]
+    rows, size, free = 0, 0, free_bytes()
     with _translated(path):
         for piece in file_format.pieces(path, names, on_bytes):
             check_taken(path, piece.table.column_names, names)
             table, wrong = _sort_out(piece, names)
             tables.append((path, table))
             malformed.append(_as_table(path, wrong))
+            rows, size = rows + len(wrong), size + malformed[-1].nbytes
+            check_malformed(path, rows, size, free)
         table = file_format.finish(join(tables, exact=False)) if tables else MEASUREMENTS.empty_table()
     return Reading(table, pa.concat_tables(malformed))
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pa_parquet
 
 from batchline.errors import InvalidFile
 
-__all__ = ["check_room", "free_bytes", "table_bytes"]
+__all__ = ["check_malformed", "check_room", "free_bytes", "table_bytes"]
 
 #: The part of the free memory that may be used.
 PART: Final = 0.75
@@ -33,10 +33,16 @@ PREFIXES: Final = "DELTA_BYTE_ARRAY"
 REPEATING: Final = {"PLAIN_DICTIONARY", "RLE_DICTIONARY", PREFIXES}
 #: Bytes of memory beside a table, by row, while it is sorted and batched.
 BESIDE: Final = 100
-#: Where the kernel says how much memory a group of processes may have, and has: of its versions 2 and 1.
+#: Where the kernel says how much memory a group of processes may have, and has, files it has read included; and how
+#: much is of these, which it gives back: of its versions 2 and 1.
 GROUPS: Final = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ("/sys/fs/cgroup", "memory.max", "memory.current", ("active_file", "inactive_file")),
+    (
+        "/sys/fs/cgroup/memory",
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        ("total_active_file", "total_inactive_file"),
+    ),
 )
 
 
@@ -57,6 +63,15 @@ def check_room(files: Sequence[Path], times: float, free: int | None) -> None:
                 f"{file}: its {rows:,} rows take at least {needed / 1e9:,.1f} GB of memory here, expected at most the "
                 f"{free / 1e9:,.1f} GB that are three quarters of what is free: {other}divide the file"
             )
+
+
+def check_malformed(file: Path, rows: int, size: int, free: int | None) -> None:
+    """Raise InvalidFile if the malformed lines of a file, as a table, take more than most of the `free` memory."""
+    if free is not None and size > PART * free:
+        raise InvalidFile(
+            f"{file}: {rows:,} lines are malformed so far, and take {size / 1e9:,.1f} GB of memory here, expected at "
+            f"most the {PART * free / 1e9:,.1f} GB that are three quarters of what is free: correct or divide the file"
+        )
 
 
 def table_bytes(path: Path, most: int) -> tuple[int, int]:
@@ -155,9 +170,15 @@ def _machine() -> Iterator[int]:
 
 
 def _group() -> Iterator[int]:
-    for most, used in GROUPS:
+    for directory, most, used, cached in GROUPS:
         with suppress(OSError, ValueError):
-            yield int(Path(most).read_text()) - int(Path(used).read_text())
+            held = int(Path(directory, used).read_text()) - _sum_of(Path(directory, "memory.stat"), cached)
+            yield int(Path(directory, most).read_text()) - held
+
+
+def _sum_of(stat: Path, names: Sequence[str]) -> int:
+    pairs = (line.split() for line in stat.read_text().splitlines())
+    return sum(int(pair[1]) for pair in pairs if len(pair) > 1 and pair[0] in names)
 
 
 def _own() -> Iterator[int]:
