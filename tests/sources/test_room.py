@@ -58,8 +58,6 @@ def test_texts_that_repeat_the_beginning_of_the_one_before_are_counted(tmp_path:
 
 #: Counts a file; tells its bytes.
 COUNTS: Final = """
-from batchline.sources.files import read_measurements, reading, room
-from batchline.sources.files.blocks import BLOCK_LINES, blocks
 from batchline.sources.files.room import table_bytes
 
 begin()
