@@ -362,12 +362,41 @@ def test_a_process_ends_at_sigterm_although_its_store_does_not_answer(
         Timeline(store).create("parcels", [NewMessage(after=timedelta(hours=1))], producer_group=GROUP)
     address = f"{_through(silent, server_database)}?timeout=1s&patience=1h"
     more = ["--listen", "127.0.0.1:0"] if command == "serve" else ["--sink", f"files:{tmp_path}"]
-    words = [sys.executable, "-m", "batchline", *command.split(), "--store", address, *more]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+    words = ["-m", "batchline", *command.split(), "--store", address, *more]
+    _check_ends_in_silence(server_database, silent, words)
+
+
+CONSUMER = """
+import asyncio, sys
+from batchline import Consumer, Timeline, open_store
+
+async def main(store):
+    await Consumer(Timeline(store), "parcels", print).run(signals=True)
+
+with open_store(sys.argv[1]) as store:
+    asyncio.run(main(store))
+"""
+
+
+def test_a_consumer_ends_at_sigterm_although_its_store_does_not_answer(
+    server_database: str, silent: SilentProxy
+) -> None:
+    with open_store(server_database) as store:
+        Timeline(store).create_topic("parcels")
+    address = f"{_through(silent, server_database)}?timeout=1s&patience=1h"
+    _check_ends_in_silence(server_database, silent, ["-c", CONSUMER, address], "batchline_consumers")
+
+
+def _check_ends_in_silence(
+    database: str, silent: SilentProxy, words: list[str], attended: str = "batchline_brokers"
+) -> None:
+    """Check that a program ends at SIGTERM while its store is silent. It is at work once it has a row in `attended`."""
+    command = [sys.executable, *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         assert process.stderr
         try:
-            with beside(server_database) as watch:
-                wait_until(lambda: watch.run("SELECT name FROM batchline_brokers"))
+            with beside(database) as watch:
+                wait_until(lambda: watch.run(f"SELECT 1 FROM {attended}"))
             silent.fall_silent()
             assert any("connection to the store lost" in line for line in process.stderr)
             process.send_signal(signal.SIGTERM)
