@@ -94,12 +94,15 @@ class PostgresConnection(psycopg.Connection[Any]):
 
     def _within_deadlines(self, gen: Waiting[T]) -> Waiting[T]:
         """Pass on what a generator waits for. psycopg resumes it every 0.1 s, whether or not the socket is ready."""
-        ends_s = min(elapsed_seconds() + self.timeout_s, self._ends_s)
+        # The clock is read only when nothing has arrived for that long: most answers come sooner.
+        ends_s: float | None = None
         ready: Any = None
         try:
             while True:
                 ready = yield gen.send(ready)
                 if ready:  # a large answer on a slow network takes longer than one timeout
+                    ends_s = None
+                elif ends_s is None:
                     ends_s = min(elapsed_seconds() + self.timeout_s, self._ends_s)
                 elif elapsed_seconds() > ends_s:
                     gen.close()
