@@ -105,6 +105,31 @@ def test_a_client_frozen_within_a_transaction_costs_the_others_one_timeout(
         assert store.lost_connections() == 0
 
 
+def test_a_client_frozen_before_it_asks_for_an_answer_costs_the_others_one_timeout(postgresql_database: str) -> None:
+    """The server runs no deadline while it waits for the rest of a message."""
+    with open_store(f"{postgresql_database}?timeout=500ms") as store, ThreadPoolExecutor(1) as threads:
+        tracker = Tracker(store)
+        fanout = tracker.open().id
+        number = tracker._store.read(lambda rows: rows.fanouts_by_id([fanout])[fanout].number)
+        attempts: list[int] = []
+        sent, go_on = threading.Event(), threading.Event()
+
+        def work(rows: Any) -> None:
+            attempts.append(number)
+            rows._session._execute("hold_fanout", {"number": number})
+            sent.set()
+            assert go_on.wait(PATIENCE_S)
+
+        holding = threads.submit(store.transact, work)
+        try:
+            assert sent.wait(PATIENCE_S)
+            assert tracker.seal(fanout).completed
+        finally:
+            go_on.set()
+        holding.result(PATIENCE_S)
+        assert len(attempts) == 2
+
+
 def test_a_lock_that_is_never_given_back_ends_the_wait_and_keeps_the_connection(server_database: str) -> None:
     with open_store(f"{server_database}?timeout=500ms&patience=200ms") as store, beside(server_database) as keep:
         tracker = Tracker(store)
@@ -378,13 +403,11 @@ with open_store(sys.argv[1]) as store:
 """
 
 
-def test_a_consumer_ends_at_sigterm_although_its_store_does_not_answer(
-    server_database: str, silent: SilentProxy
-) -> None:
-    with open_store(server_database) as store:
+def test_a_consumer_ends_at_sigterm_although_its_store_does_not_answer(postgresql_database: str) -> None:
+    with open_store(postgresql_database) as store, SilentProxy(*_place(postgresql_database)) as silent:
         Timeline(store).create_topic("parcels")
-    address = f"{_through(silent, server_database)}?timeout=1s&patience=1h"
-    _check_ends_in_silence(server_database, silent, ["-c", CONSUMER, address], "batchline_consumers")
+        address = f"{_through(silent, postgresql_database)}?timeout=1s&patience=1h"
+        _check_ends_in_silence(postgresql_database, silent, ["-c", CONSUMER, address], "batchline_consumers")
 
 
 def _check_ends_in_silence(

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
@@ -18,16 +18,37 @@ LIMITS: Final = ("lock_timeout", "statement_timeout")
 Waiting = Generator[Any, Any, T]
 
 
-class PostgresConnection(psycopg.Connection[Any]):
-    """Closes itself when nothing arrives and nothing can be sent for `timeout_s`, and at the end of an attempt.
+class SyncedPipeline(psycopg.Pipeline):
+    """Sends each statement in one piece with a Sync.
 
-    In a pipeline, each answer is asked for with Sync. With Flush, as psycopg does, the server's backend would wait
-    within a message, and `idle_in_transaction_session_timeout` would not run: the locks of a frozen client would stay.
+    After a statement without Sync, the server's backend waits within a message. There no deadline runs, not even
+    `idle_in_transaction_session_timeout`: the locks of a client that is frozen at that moment would stay.
     """
+
+    def _enqueue_sync(self) -> None:
+        """Do nothing: whatever was sent has its Sync."""
+
+    def _communicate_gen(self) -> Waiting[None]:
+        commands = self.command_queue
+        if commands:
+            super()._enqueue_sync()
+            together = tuple(commands)
+            commands.clear()
+            # psycopg would send what there is before it calls the next.
+            commands.append(lambda: _call_all(together))
+        return super()._communicate_gen()
+
+
+def _call_all(commands: Iterable[Callable[[], None]]) -> None:
+    for command in commands:
+        command()
+
+
+class PostgresConnection(psycopg.Connection[Any]):
+    """Closes itself when nothing arrives and nothing can be sent for `timeout_s`, and at the end of an attempt."""
 
     timeout_s: float = math.inf
     _ends_s: float = math.inf
-    _pipeline_here: "psycopg.Pipeline | None" = None
 
     def end_within(self, seconds: float) -> None:
         """Set the deadline of all that is done until this is called again."""
@@ -56,13 +77,14 @@ class PostgresConnection(psycopg.Connection[Any]):
         failed: BaseException | None = None
         pid = os.getpid()
         try:
-            with self.pipeline() as self._pipeline_here:
+            # Otherwise psycopg makes a pipeline of its own kind.
+            self._pipeline = SyncedPipeline(self)
+            with self.pipeline():
                 try:
                     yield
                 except BaseException as error:  # noqa: BLE001 - raised below: psycopg would log what follows from it
                     failed = error
                 finally:
-                    self._pipeline_here = None
                     if os.getpid() != pid:
                         self._let_go()
         except psycopg.Error:
@@ -79,14 +101,8 @@ class PostgresConnection(psycopg.Connection[Any]):
 
     def receive(self) -> None:
         """Receive the answers to all that was sent."""
-        if self._pipeline_here is not None:
-            self._pipeline_here.sync()
-
-    def mark(self) -> None:
-        """End what was sent with a Sync, without waiting for the answer: the server minds the time from here on."""
-        if self._pipeline_here is not None:
-            self.pgconn.pipeline_sync()
-            self._pipeline_here.result_queue.append(None)
+        if self._pipeline is not None:
+            self._pipeline.sync()
 
     def wait(self, gen: Waiting[T], interval: float = 0.1, timeout: float | None = None) -> T:
         """Run what psycopg waits for, within the deadlines."""
