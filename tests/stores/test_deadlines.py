@@ -1,6 +1,7 @@
 """A frozen client and a silent network: each costs the others a bounded time, and all goes on by itself."""
 
 import logging
+import os
 import signal
 import socket
 import struct
@@ -346,6 +347,27 @@ def test_a_large_answer_on_a_slow_network_may_take_longer_than_one_timeout(
 
         connections: Any = store.connections  # type: ignore[attr-defined]
         assert connections.transact(read) == 300_000
+        assert store.lost_connections() == 0
+
+
+def test_a_large_statement_on_a_slow_network_is_sent_to_its_end(postgresql_database: str) -> None:
+    with (
+        SilentProxy(*_place(postgresql_database)) as slow,
+        open_store(f"{_through(slow, postgresql_database)}?connections=1") as store,
+    ):
+        timeline = Timeline(store)
+        timeline.create_topic("orders")
+
+        def narrow(connection: Any) -> None:
+            with socket.socket(fileno=os.dup(connection.fileno())) as one:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+
+        connections: Any = store.connections  # type: ignore[attr-defined]
+        connections.transact(narrow)
+        slow.piece_s = 0.002
+        # The socket does not take a body at once.
+        messages = [NewMessage(bytes(1 << 20), id=str(number)) for number in range(4)]
+        assert all(one.ok for one in timeline.create("orders", messages, producer_group=GROUP))
         assert store.lost_connections() == 0
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 import psycopg
+from psycopg.generators import send
 
 from batchline.runtime.clock import elapsed_seconds
 
@@ -36,7 +37,10 @@ class SyncedPipeline(psycopg.Pipeline):
             commands.clear()
             # psycopg would send what there is before it calls the next.
             commands.append(lambda: _call_all(together))
-        return super()._communicate_gen()
+        yield from super()._communicate_gen()
+        # psycopg leaves here what the socket does not take at once. The server would wait for the rest of a large
+        # statement, and the client for its answer.
+        yield from send(self.pgconn)
 
 
 def _call_all(commands: Iterable[Callable[[], None]]) -> None:
