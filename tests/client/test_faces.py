@@ -22,6 +22,7 @@ OF_BROKERS = {
     "read_any",
     "health",
     "check_clock",
+    "hurry",
     "now_ms",
     "attend_sessions",
     "resume_session",

@@ -1,6 +1,7 @@
 """A frozen client and a silent network: each costs the others a bounded time, and all goes on by itself."""
 
 import logging
+import os
 import signal
 import socket
 import struct
@@ -103,6 +104,31 @@ def test_a_client_frozen_within_a_transaction_costs_the_others_one_timeout(
             assert went_on[:2] == ["went", "on"]
             assert int(went_on[3]) >= 1
         assert store.lost_connections() == 0
+
+
+def test_a_client_frozen_before_it_asks_for_an_answer_costs_the_others_one_timeout(postgresql_database: str) -> None:
+    """The server runs no deadline while it waits for the rest of a message."""
+    with open_store(f"{postgresql_database}?timeout=500ms") as store, ThreadPoolExecutor(1) as threads:
+        tracker = Tracker(store)
+        fanout = tracker.open().id
+        number = tracker._store.read(lambda rows: rows.fanouts_by_id([fanout])[fanout].number)
+        attempts: list[int] = []
+        sent, go_on = threading.Event(), threading.Event()
+
+        def work(rows: Any) -> None:
+            attempts.append(number)
+            rows._session._execute("hold_fanout", {"number": number})
+            sent.set()
+            assert go_on.wait(PATIENCE_S)
+
+        holding = threads.submit(store.transact, work)
+        try:
+            assert sent.wait(PATIENCE_S)
+            assert tracker.seal(fanout).completed
+        finally:
+            go_on.set()
+        holding.result(PATIENCE_S)
+        assert len(attempts) == 2
 
 
 def test_a_lock_that_is_never_given_back_ends_the_wait_and_keeps_the_connection(server_database: str) -> None:
@@ -324,6 +350,27 @@ def test_a_large_answer_on_a_slow_network_may_take_longer_than_one_timeout(
         assert store.lost_connections() == 0
 
 
+def test_a_large_statement_on_a_slow_network_is_sent_to_its_end(postgresql_database: str) -> None:
+    with (
+        SilentProxy(*_place(postgresql_database)) as slow,
+        open_store(f"{_through(slow, postgresql_database)}?connections=1") as store,
+    ):
+        timeline = Timeline(store)
+        timeline.create_topic("orders")
+
+        def narrow(connection: Any) -> None:
+            with socket.socket(fileno=os.dup(connection.fileno())) as one:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+
+        connections: Any = store.connections  # type: ignore[attr-defined]
+        connections.transact(narrow)
+        slow.piece_s = 0.002
+        # The socket does not take a body at once.
+        messages = [NewMessage(bytes(1 << 20), id=str(number)) for number in range(4)]
+        assert all(one.ok for one in timeline.create("orders", messages, producer_group=GROUP))
+        assert store.lost_connections() == 0
+
+
 @pytest.mark.parametrize("option", ["timeout=fast", "timeout=0s", "timeout=10ms"])
 @pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
 def test_a_timeout_that_no_connection_would_outlive_is_refused(scheme: str, option: str) -> None:
@@ -362,12 +409,39 @@ def test_a_process_ends_at_sigterm_although_its_store_does_not_answer(
         Timeline(store).create("parcels", [NewMessage(after=timedelta(hours=1))], producer_group=GROUP)
     address = f"{_through(silent, server_database)}?timeout=1s&patience=1h"
     more = ["--listen", "127.0.0.1:0"] if command == "serve" else ["--sink", f"files:{tmp_path}"]
-    words = [sys.executable, "-m", "batchline", *command.split(), "--store", address, *more]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+    words = ["-m", "batchline", *command.split(), "--store", address, *more]
+    _check_ends_in_silence(server_database, silent, words)
+
+
+CONSUMER = """
+import asyncio, sys
+from batchline import Consumer, Timeline, open_store
+
+async def main(store):
+    await Consumer(Timeline(store), "parcels", print).run(signals=True)
+
+with open_store(sys.argv[1]) as store:
+    asyncio.run(main(store))
+"""
+
+
+def test_a_consumer_ends_at_sigterm_although_its_store_does_not_answer(postgresql_database: str) -> None:
+    with open_store(postgresql_database) as store, SilentProxy(*_place(postgresql_database)) as silent:
+        Timeline(store).create_topic("parcels")
+        address = f"{_through(silent, postgresql_database)}?timeout=1s&patience=1h"
+        _check_ends_in_silence(postgresql_database, silent, ["-c", CONSUMER, address], "batchline_consumers")
+
+
+def _check_ends_in_silence(
+    database: str, silent: SilentProxy, words: list[str], attended: str = "batchline_brokers"
+) -> None:
+    """Check that a program ends at SIGTERM while its store is silent. It is at work once it has a row in `attended`."""
+    command = [sys.executable, *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         assert process.stderr
         try:
-            with beside(server_database) as watch:
-                wait_until(lambda: watch.run("SELECT name FROM batchline_brokers"))
+            with beside(database) as watch:
+                wait_until(lambda: watch.run(f"SELECT 1 FROM {attended}"))
             silent.fall_silent()
             assert any("connection to the store lost" in line for line in process.stderr)
             process.send_signal(signal.SIGTERM)

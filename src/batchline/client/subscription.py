@@ -138,6 +138,9 @@ class Push:
         if self._connection is not None:
             self._connection.abort()
 
+    def hurry(self) -> None:
+        """Change nothing: no call is repeated for long."""
+
     def pause_s(self) -> float:
         """The longer, the more often nothing was answered."""
         self._failures += 1

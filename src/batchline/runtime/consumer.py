@@ -147,7 +147,7 @@ class Consumer(Supervised):
         """
         if signals:
             for number in (signal.SIGTERM, signal.SIGINT):
-                asyncio.get_running_loop().add_signal_handler(number, self.stop)
+                asyncio.get_running_loop().add_signal_handler(number, self._end_soon)
         services = asyncio.ensure_future(self._services.run()) if self._services else None
         try:
             await self._consume()
@@ -159,6 +159,11 @@ class Consumer(Supervised):
                 await services
         if self._replaced is not None:
             raise self._replaced
+
+    def _end_soon(self) -> None:
+        """Stop at a signal; a store that does not answer must not hold up the end for as long as its patience."""
+        self.stop()
+        self._intake.hurry()
 
     async def _consume(self) -> None:
         while (rest_s := await self._patiently(self._resume)) and not self._stopping:

@@ -63,6 +63,9 @@ class Intake(Protocol):
     def abort(self) -> None:
         """Let go of what is still open, without a word; again changes nothing."""
 
+    def hurry(self) -> None:
+        """Repeat no call for long from now on: the process is about to end."""
+
     def pause_s(self) -> float:
         """How long to wait before what did not answer is asked again."""
 

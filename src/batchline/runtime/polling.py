@@ -102,6 +102,10 @@ class Polling:
     def abort(self) -> None:
         """Nothing is open."""
 
+    def hurry(self) -> None:
+        """Have the store repeat no call for longer than 5 s from now on."""
+        self._timeline.hurry()
+
     def pause_s(self) -> float:
         """Always the same."""
         return PAUSE_S

@@ -2,11 +2,12 @@
 
 import math
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 import psycopg
+from psycopg.generators import send
 
 from batchline.runtime.clock import elapsed_seconds
 
@@ -18,16 +19,40 @@ LIMITS: Final = ("lock_timeout", "statement_timeout")
 Waiting = Generator[Any, Any, T]
 
 
-class PostgresConnection(psycopg.Connection[Any]):
-    """Closes itself when nothing arrives and nothing can be sent for `timeout_s`, and at the end of an attempt.
+class SyncedPipeline(psycopg.Pipeline):
+    """Sends each statement in one piece with a Sync.
 
-    In a pipeline, each answer is asked for with Sync. With Flush, as psycopg does, the server's backend would wait
-    within a message, and `idle_in_transaction_session_timeout` would not run: the locks of a frozen client would stay.
+    After a statement without Sync, the server's backend waits within a message. There no deadline runs, not even
+    `idle_in_transaction_session_timeout`: the locks of a client that is frozen at that moment would stay.
     """
+
+    def _enqueue_sync(self) -> None:
+        """Do nothing: whatever was sent has its Sync."""
+
+    def _communicate_gen(self) -> Waiting[None]:
+        commands = self.command_queue
+        if commands:
+            super()._enqueue_sync()
+            together = tuple(commands)
+            commands.clear()
+            # psycopg would send what there is before it calls the next.
+            commands.append(lambda: _call_all(together))
+        yield from super()._communicate_gen()
+        # psycopg leaves here what the socket does not take at once. The server would wait for the rest of a large
+        # statement, and the client for its answer.
+        yield from send(self.pgconn)
+
+
+def _call_all(commands: Iterable[Callable[[], None]]) -> None:
+    for command in commands:
+        command()
+
+
+class PostgresConnection(psycopg.Connection[Any]):
+    """Closes itself when nothing arrives and nothing can be sent for `timeout_s`, and at the end of an attempt."""
 
     timeout_s: float = math.inf
     _ends_s: float = math.inf
-    _pipeline_here: "psycopg.Pipeline | None" = None
 
     def end_within(self, seconds: float) -> None:
         """Set the deadline of all that is done until this is called again."""
@@ -56,13 +81,14 @@ class PostgresConnection(psycopg.Connection[Any]):
         failed: BaseException | None = None
         pid = os.getpid()
         try:
-            with self.pipeline() as self._pipeline_here:
+            # Otherwise psycopg makes a pipeline of its own kind.
+            self._pipeline = SyncedPipeline(self)
+            with self.pipeline():
                 try:
                     yield
                 except BaseException as error:  # noqa: BLE001 - raised below: psycopg would log what follows from it
                     failed = error
                 finally:
-                    self._pipeline_here = None
                     if os.getpid() != pid:
                         self._let_go()
         except psycopg.Error:
@@ -79,14 +105,8 @@ class PostgresConnection(psycopg.Connection[Any]):
 
     def receive(self) -> None:
         """Receive the answers to all that was sent."""
-        if self._pipeline_here is not None:
-            self._pipeline_here.sync()
-
-    def mark(self) -> None:
-        """End what was sent with a Sync, without waiting for the answer: the server minds the time from here on."""
-        if self._pipeline_here is not None:
-            self.pgconn.pipeline_sync()
-            self._pipeline_here.result_queue.append(None)
+        if self._pipeline is not None:
+            self._pipeline.sync()
 
     def wait(self, gen: Waiting[T], interval: float = 0.1, timeout: float | None = None) -> T:
         """Run what psycopg waits for, within the deadlines."""
@@ -94,12 +114,15 @@ class PostgresConnection(psycopg.Connection[Any]):
 
     def _within_deadlines(self, gen: Waiting[T]) -> Waiting[T]:
         """Pass on what a generator waits for. psycopg resumes it every 0.1 s, whether or not the socket is ready."""
-        ends_s = min(elapsed_seconds() + self.timeout_s, self._ends_s)
+        # The clock is read only when nothing has arrived for that long: most answers come sooner.
+        ends_s: float | None = None
         ready: Any = None
         try:
             while True:
                 ready = yield gen.send(ready)
                 if ready:  # a large answer on a slow network takes longer than one timeout
+                    ends_s = None
+                elif ends_s is None:
                     ends_s = min(elapsed_seconds() + self.timeout_s, self._ends_s)
                 elif elapsed_seconds() > ends_s:
                     gen.close()

@@ -233,7 +233,6 @@ class PostgresSession(SqlSession):
     def tell(self, query: str, **parameters: Any) -> None:
         """Change rows, whatever comes of it; should it fail, the transaction does."""
         self._execute(query, parameters)
-        self._connection.mark()
 
     def keyed_rows(self, query: str, keys: Sequence[tuple[int, int]], **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of these bundles and numbers that it selects, in their order."""
