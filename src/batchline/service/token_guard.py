@@ -16,7 +16,7 @@ from batchline.errors import TooManyFailures, Unauthorized
 from batchline.runtime.clock import elapsed_seconds, wait_for
 from batchline.runtime.tokens import Tokens
 
-__all__ = ["BEARER_PROTOCOL", "TokenGuard"]
+__all__ = ["BEARER_PROTOCOL", "TokenGuard", "client_address"]
 
 #: A browser cannot set headers on a socket: there the token is one of the subprotocols that it offers.
 BEARER_PROTOCOL: Final = "bearer."
@@ -43,7 +43,7 @@ class TokenGuard:
             token: Token = await self._in_thread(self._tokens.check, text)
         except Unauthorized:
             await self._check_failures(connection)
-            self._failures.spend(_address_of(connection), elapsed_seconds())
+            self._failures.spend(client_address(connection), elapsed_seconds())
             raise
         return token
 
@@ -52,7 +52,7 @@ class TokenGuard:
         return self._tokens.remembered(token_text(connection)) is not None
 
     async def _check_failures(self, connection: HTTPConnection) -> None:
-        address, now_s = _address_of(connection), elapsed_seconds()
+        address, now_s = client_address(connection), elapsed_seconds()
         wait_s = self._failures.wait_s(address, now_s)
         if not wait_s:
             return
@@ -76,7 +76,7 @@ def token_text(connection: HTTPConnection) -> str:
     raise Unauthorized("expected a token: Authorization: Bearer bl_…")
 
 
-def _address_of(connection: HTTPConnection) -> str:
+def client_address(connection: HTTPConnection) -> str:
     """Return the key of the client's address, as a trusted proxy has noted it."""
     client = connection.scope.get("client")
     return address_key(client[0]) if client else "an unknown address"
