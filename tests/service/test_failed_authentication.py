@@ -12,8 +12,11 @@ import pytest
 from batchline import Timeline, open_store
 from batchline.core.connection_limits import ConnectionLimits
 from batchline.core.failure_budget import BURST, FailureBudget
+from batchline.errors import StoreUnavailable
+from batchline.runtime import tokens as tokens_module
 from batchline.runtime.broker_clock import BrokerClock
 from batchline.runtime.tokens import Tokens
+from batchline.service import token_guard
 from batchline.service.service import Service
 from tests.service.serving import placed
 
@@ -70,6 +73,12 @@ def guarding(delay_s: float = 0.0, **limits: object) -> Iterator[Guarded]:
         yield Guarded(place.url, tokens, place.service, stack)
 
 
+@pytest.fixture(autouse=True)
+def learns_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a flood have all tokens read at its begin, and not again."""
+    monkeypatch.setattr(token_guard, "LEARN_EVERY_S", 1_000_000.0)
+
+
 @pytest.fixture
 def guarded() -> Iterator[Guarded]:
     with guarding() as guarded:
@@ -104,6 +113,40 @@ def test_a_token_from_another_address_is_accepted_during_a_flood(guarded: Guarde
     guarded.flood("127.0.0.2")
     assert guarded.client(guarded.token(), "127.0.0.3").get(PATH).status_code == 200
     assert guarded.client(guarded.token(), "127.0.0.2").get(PATH).status_code == 429
+
+
+def test_a_token_that_the_process_has_never_seen_is_accepted_during_a_flood(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, revoked = guarded.token(), guarded.token()
+    guarded.tokens.revoke(revoked.split("_")[1])
+    guarded.flood()
+    assert guarded.client(first).get(PATH).status_code == 200
+    assert guarded.client(revoked).get(PATH).status_code == 429
+    later = guarded.client(guarded.token())
+    assert later.get(PATH).status_code == 429
+    monkeypatch.setattr(token_guard, "LEARN_EVERY_S", 0.0)
+    assert later.get(PATH).status_code == 200
+    assert guarded.client(wrong_token()).get(PATH).status_code == 429
+
+
+def test_learning_drops_no_token_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens_module, "MOST_REMEMBERED", 2)
+    with open_store("memory://") as store:
+        tokens = Tokens(store)
+        texts = [tokens.create(name, producer_group="g", topics=["*"])[1] for name in "abc"]
+        tokens.check(texts[0])
+        tokens.learn()
+        assert sum(map(tokens.has_proved, texts)) == 2
+        assert tokens.has_proved(texts[0])
+
+
+def test_a_flood_while_the_store_is_away_is_refused(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away() -> None:
+        raise StoreUnavailable
+
+    monkeypatch.setattr(guarded.service.parts.tokens, "learn", away)
+    assert guarded.flood() == [401] * BURST + [429] * BURST
 
 
 def test_a_refusal_is_delayed_so_that_a_flood_is_as_slow_as_it_has_connections() -> None:

@@ -20,6 +20,8 @@ __all__ = ["BEARER_PROTOCOL", "TokenGuard", "client_address"]
 
 #: A browser cannot set headers on a socket: there the token is one of the subprotocols that it offers.
 BEARER_PROTOCOL: Final = "bearer."
+#: How often, during a flood, all tokens are read, so that those that this process has not seen yet are told apart.
+LEARN_EVERY_S: Final = 5.0
 LOG: Final = logging.getLogger("batchline.service")
 InThread = Callable[..., Awaitable[Any]]
 
@@ -30,6 +32,8 @@ class TokenGuard:
     def __init__(self, tokens: Tokens, in_thread: InThread, failures: FailureBudget | None = None) -> None:
         self._tokens, self._in_thread = tokens, in_thread
         self._failures = FailureBudget() if failures is None else failures
+        self._learning: asyncio.Future[Any] | None = None
+        self._learned_s = float("-inf")
 
     async def check(self, connection: HTTPConnection) -> Token:
         """Return the token of a connection; raises TooManyFailures if too many wrong ones came from its address."""
@@ -38,7 +42,7 @@ class TokenGuard:
             found = self._tokens.remembered(text)
             if found is not None:
                 return found
-            if not self._tokens.has_proved(text):
+            if not await self._has_proved(text, connection):
                 await self._check_failures(connection)
             token: Token = await self._in_thread(self._tokens.check, text)
         except Unauthorized:
@@ -50,6 +54,22 @@ class TokenGuard:
     def has_remembered(self, connection: HTTPConnection) -> bool:
         """Whether the token of a connection is valid, without a look into the store. False if it takes one."""
         return self._tokens.remembered(token_text(connection)) is not None
+
+    async def _has_proved(self, text: str, connection: HTTPConnection) -> bool:
+        """Whether a token is known. While its address has failed too often, all tokens are read now and then."""
+        known = self._tokens.has_proved(text)
+        if not known and self._failures.wait_s(client_address(connection), elapsed_seconds()):
+            await self._learn()
+            known = self._tokens.has_proved(text)
+        return known
+
+    async def _learn(self) -> None:
+        if elapsed_seconds() - self._learned_s >= LEARN_EVERY_S:
+            self._learned_s = elapsed_seconds()
+            self._learning = asyncio.ensure_future(self._in_thread(self._tokens.learn))
+        if self._learning is not None:
+            # If the store is away, no token is learned: the next look is that after the pause.
+            await asyncio.gather(asyncio.shield(self._learning), return_exceptions=True)
 
     async def _check_failures(self, connection: HTTPConnection) -> None:
         address, now_s = client_address(connection), elapsed_seconds()
