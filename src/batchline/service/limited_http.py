@@ -141,7 +141,7 @@ class LimitedSocket(Watched, WebSocketsSansIOProtocol):
         size = self._unfinished()
         if size > SMALL and not self._share.try_take(size):
             self._fail(1013, "large messages of other sockets take all memory there is for them: try again")
-        if self._rest and self.transport.is_reading():
+        if self._rest and self.transport.is_reading() and not self.transport.is_closing():
             self.transport.pause_reading()
         self._read_on()
 
@@ -253,6 +253,7 @@ class LimitedHttp(Watched, HttpToolsProtocol):
         self.gate.forget(self)
         self.gate.leave(self.address)
         super().connection_lost(exc)
+        self.pipeline.clear()  # its requests hold this connection, and nothing answers them any more
 
     def data_received(self, data: bytes) -> None:
         """Read on, within the limits. A connection that sends much waits for its turn after that."""
@@ -346,7 +347,7 @@ class LimitedHttp(Watched, HttpToolsProtocol):
         super().on_response_complete()
         if len(self._heads) > len(self.pipeline):
             self._heads.popleft()
-        if self.pipeline:  # read no more until they are answered
+        if self.pipeline and not self.transport.is_closing():  # read no more until they are answered
             self.flow.pause_reading()
         self._input.restart(self.gate.clock())
         self._rest()
@@ -403,7 +404,8 @@ class LimitedHttp(Watched, HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no request, or one beyond a limit."""
-        self._refuse(*(self._refusal or ("malformed", WrongContent(f"expected a request of HTTP/1.1: {msg}"))))
+        reason, error = self._refusal or ("malformed", WrongContent(f"expected a request of HTTP/1.1: {msg}"))
+        self._refuse(reason, error.with_traceback(None))  # which would keep all that was read
 
     # --- what takes too long ---
 
