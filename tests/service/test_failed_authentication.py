@@ -1,7 +1,9 @@
 """Wrong tokens are limited by address: beyond, they are refused before the store is asked, and others go on."""
 
+import inspect
 import logging
 import secrets
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from batchline.runtime.tokens import Tokens
 from batchline.service import token_guard
 from batchline.service.service import Service
 from tests.service.serving import placed
+from tests.waiting import wait_until
 
 PATIENCE_S = 20.0
 PATH = "/v1/topics/t"
@@ -155,6 +158,26 @@ def test_a_refusal_is_delayed_so_that_a_flood_is_as_slow_as_it_has_connections()
         assert [client.get(PATH).status_code for _ in range(BURST)] == [401] * BURST
         answer = client.get(PATH)
         assert (answer.status_code, answer.elapsed.total_seconds() >= 0.5) == (429, True)
+
+
+def test_wrong_tokens_that_ask_for_readiness_take_no_place_of_other_requests() -> None:
+    with guarding(delay_s=1.0) as guarded, ExitStack() as stack:
+        under_way, metrics = guarded.service.parts.under_way, guarded.service.parts.metrics
+        assert [guarded.client(wrong_token()).get(PATH).status_code for _ in range(BURST)] == [401] * BURST
+        under_way._most = 1
+        host, _, port = guarded.url.removeprefix("http://").partition(":")
+        for _ in range(5):
+            asking = stack.enter_context(socket.create_connection((host, int(port))))
+            head = f"GET /health/ready HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {wrong_token()}\r\n\r\n"
+            asking.sendall(head.encode())
+        wait_until(lambda: metrics._under_way == 5)
+        assert guarded.client(guarded.token(), "127.0.0.2").get(PATH).status_code == 200
+
+
+def test_what_strangers_may_ask_takes_no_thread_from_others(guarded: Guarded) -> None:
+    open_to_all = [one for one in guarded.service.operations if one.right == "none"]
+    assert len(open_to_all) > 5
+    assert [one.name for one in open_to_all if not inspect.iscoroutinefunction(one.handler)] == []
 
 
 def test_requests_without_a_token_are_401_and_cost_nothing(guarded: Guarded) -> None:
