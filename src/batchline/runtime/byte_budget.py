@@ -15,10 +15,12 @@ class ByteBudget:
         self.held = 0
         #: Those that wait, in the order in which they came.
         self._line: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._parts: WeakValueDictionary[str, ByteBudget] = WeakValueDictionary()
+        self._parts: WeakValueDictionary[str, ByteBudget] | None = None
 
     def part_of(self, caller: str) -> "ByteBudget":
         """Return the budget of one caller: half of this one, so that no caller takes all. The same while it is used."""
+        if self._parts is None:
+            self._parts = WeakValueDictionary()
         part = self._parts.get(caller)
         if part is None:
             part = self._parts[caller] = ByteBudget(self._most // 2)

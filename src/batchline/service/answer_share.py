@@ -27,14 +27,15 @@ class AnswerShare:
     """The part of one answer, or of one socket."""
 
     _all: ByteBudget
-    #: What its caller may have; None before the caller is known.
+    #: Whose it is, if that is known; and, once it has had something, what its caller may have.
+    _caller: str = ""
     _own: ByteBudget | None = None
     _size: int = 0
     _has_ended: bool = False
 
     def belong(self, caller: str) -> None:
         """Count it among those of a caller. To be called before it has anything."""
-        self._own = self._all.part_of(caller)
+        self._caller = caller
 
     async def take(self, size: int, *, patient: bool = False) -> None:
         """Hold at least `size` bytes; raise Overloaded if that takes too long, unless it is patient."""
@@ -58,23 +59,32 @@ class AnswerShare:
         return True
 
     async def _take_more(self, size: int) -> None:
-        if self._own is None:
+        own = self._part()
+        if own is None:
             await self._all.take(size)
             return
-        await self._own.take(size)
+        await own.take(size)
         try:
             await self._all.take(size)
         except BaseException:
-            self._own.give_back(size)
+            own.give_back(size)
             raise
 
     def _try_more(self, size: int) -> bool:
-        if self._own is None or not self._own.try_take(size):
-            return self._own is None and self._all.try_take(size)
+        own = self._part()
+        if own is None:
+            return self._all.try_take(size)
+        if not own.try_take(size):
+            return False
         if self._all.try_take(size):
             return True
-        self._own.give_back(size)
+        own.give_back(size)
         return False
+
+    def _part(self) -> ByteBudget | None:
+        if self._own is None and self._caller:
+            self._own = self._all.part_of(self._caller)
+        return self._own
 
     def keep(self, size: int) -> None:
         """Hold `size` bytes from now on, what it has turned out to need; none after its end."""

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from starlette.requests import HTTPConnection
 from batchline.core.connection_limits import address_key
 from batchline.core.failure_budget import FailureBudget
 from batchline.core.token import Token
-from batchline.errors import TooManyFailures, Unauthorized
+from batchline.errors import BatchlineError, TooManyFailures, Unauthorized
 from batchline.runtime.clock import elapsed_seconds, wait_for
 from batchline.runtime.tokens import Tokens
 
@@ -32,7 +33,7 @@ class TokenGuard:
     def __init__(self, tokens: Tokens, in_thread: InThread, failures: FailureBudget | None = None) -> None:
         self._tokens, self._in_thread = tokens, in_thread
         self._failures = FailureBudget() if failures is None else failures
-        self._learning: asyncio.Future[Any] | None = None
+        self._learning = asyncio.Lock()
         self._learned_s = float("-inf")
 
     async def check(self, connection: HTTPConnection) -> Token:
@@ -64,12 +65,11 @@ class TokenGuard:
         return known
 
     async def _learn(self) -> None:
-        if elapsed_seconds() - self._learned_s >= LEARN_EVERY_S:
-            self._learned_s = elapsed_seconds()
-            self._learning = asyncio.ensure_future(self._in_thread(self._tokens.learn))
-        if self._learning is not None:
-            # If the store is away, no token is learned: the next look is that after the pause.
-            await asyncio.gather(asyncio.shield(self._learning), return_exceptions=True)
+        async with self._learning:  # the others wait for what it finds
+            if elapsed_seconds() - self._learned_s >= LEARN_EVERY_S:
+                self._learned_s = elapsed_seconds()
+                with suppress(BatchlineError):  # the store is away: it is asked again after the pause
+                    await self._in_thread(self._tokens.learn)
 
     async def _check_failures(self, connection: HTTPConnection) -> None:
         address, now_s = client_address(connection), elapsed_seconds()
