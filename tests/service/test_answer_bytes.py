@@ -13,12 +13,13 @@ from typing import Any, Final
 import httpx2
 import pytest
 
-from batchline import NewMessage, Timeline, open_store
+from batchline import NewMessage, Store, Timeline, open_store
 from batchline.client import Client
 from batchline.core.message import LARGEST_BODY
 from batchline.core.timeline_checks import LEASED_BYTES
 from batchline.errors import Overloaded
 from batchline.runtime.byte_budget import ByteBudget
+from batchline.runtime.tokens import Tokens
 from batchline.service import answer_share, answering, leases
 from batchline.service.answer_share import AnswerShare
 from batchline.service.waiting import Wanted
@@ -51,13 +52,14 @@ def put(timeline: Timeline, topic: str, count: int, size: int = MIB) -> list[str
     return ids
 
 
-def lease(place: Place, topic: str, **form: Any) -> httpx2.Response:
+def lease(place: Place, topic: str, *, token: str = "", **form: Any) -> httpx2.Response:
     address = f"{place.url}/v1/topics/{topic}/messages/lease"
-    return httpx2.post(address, json={"consumer": "c", "limit": 1_000} | form, timeout=PATIENCE_S)
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    return httpx2.post(address, json={"consumer": "c", "limit": 1_000} | form, headers=headers, timeout=PATIENCE_S)
 
 
 @contextmanager
-def deaf_client(place: Place, topic: str) -> Iterator[socket.socket]:
+def deaf_client(place: Place, topic: str, token: str = "") -> Iterator[socket.socket]:
     """A client that asks for many messages, and does not read the answer."""
     host, port = place.url.removeprefix("http://").split(":")
     body = json.dumps({"consumer": "deaf", "limit": 1_000}).encode()
@@ -65,6 +67,7 @@ def deaf_client(place: Place, topic: str) -> Iterator[socket.socket]:
         asking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         asking.connect((host, int(port)))
         head = f"POST /v1/topics/{topic}/messages/lease HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"
+        head += f"authorization: Bearer {token}\r\n" if token else ""
         asking.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
         yield asking
 
@@ -129,6 +132,52 @@ def test_while_answers_are_not_read_others_are_told_to_come_again_and_nothing_is
         deaf.shutdown(socket.SHUT_RDWR)
     wait_until(lambda: held(place) == 0)
     assert len(lease(place, topic).json()["messages"]) == 8
+
+
+def two_tokens(store: Store) -> list[str]:
+    tokens = Tokens(store)
+    return [tokens.create(name, producer_group="p", consumers=["*"], topics=["*"])[1] for name in ("first", "second")]
+
+
+def test_a_caller_that_does_not_read_leaves_half_of_the_bytes_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_share, "WAIT_S", 0.1)
+    with open_store("memory://") as store, placed(store, answer_bytes=2 * LEASED_BYTES) as place:
+        timeline, (slow, other) = Timeline(store), two_tokens(store)
+        timeline.create_topic("t")
+        put(timeline, "t", 24)
+        with deaf_client(place, "t", slow) as first, deaf_client(place, "t", slow) as second:
+            wait_until(lambda: held(place) == LEASED_BYTES)
+            assert lease(place, "t", token=slow).status_code == 503
+            assert len(lease(place, "t", token=other).json()["messages"]) == 8
+            for one in (first, second):
+                one.shutdown(socket.SHUT_RDWR)
+        wait_until(lambda: held(place) == 0)
+        assert len(lease(place, "t", token=slow).json()["messages"]) == 8
+
+
+def test_a_caller_whose_sockets_do_not_read_leaves_half_of_the_bytes_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_share, "WAIT_S", 0.1)
+
+    async def story() -> None:
+        budget = ByteBudget(4 * LARGEST_BODY)
+        sockets = [AnswerShare(budget) for _ in range(4)]
+        for one in sockets:
+            one.belong("slow")
+        wanted = [Wanted("c", lambda: 1, share=one) for one in sockets]
+        assert [one.room() for one in wanted] == [1, 1, 0, 0]
+        other = AnswerShare(budget)
+        other.belong("other")
+        await other.take(2 * LARGEST_BODY)
+        with pytest.raises(Overloaded):
+            await sockets[2].take(1)
+        other.end()
+        sockets[0].end()
+        assert (wanted[2].room(), wanted[3].room(), budget.held) == (1, 0, 2 * LARGEST_BODY)
+        for one in sockets:
+            one.end()
+        assert (budget.held, budget.part_of("slow").held) == (0, 0)
+
+    asyncio.run(story())
 
 
 def test_a_client_that_does_not_read_is_let_go_so_that_its_bytes_are_free(
@@ -265,21 +314,28 @@ def test_many_clients_that_lease_large_messages_take_a_bounded_amount_of_memory(
     assert serving.grown < 450 * MIB
 
 
-def test_large_requests_that_stall_take_their_bytes_from_large_ones_alone() -> None:
-    with open_store("memory://") as store, placed(store, body_bytes=MIB) as place:
+def test_large_requests_that_stall_take_their_bytes_from_large_ones_of_their_caller_alone() -> None:
+    with open_store("memory://") as store, placed(store, body_bytes=2 * MIB) as place:
         Timeline(store).create_topic("t")
+        slow, other = two_tokens(store)
         address, large = f"{place.url}/v1/topics/t/messages", [{"body": "x" * 600_000}]
         host, port = place.url.removeprefix("http://").split(":")
         head = f"POST /v1/topics/t/messages HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"
+        head += f"authorization: Bearer {slow}\r\n"
+
+        def post(token: str, messages: list[dict[str, str]]) -> httpx2.Response:
+            headers = {"authorization": f"Bearer {token}"}
+            return httpx2.post(address, json={"messages": messages}, headers=headers, timeout=PATIENCE_S)
+
         with socket.create_connection((host, int(port))) as stalling:
             stalling.sendall(f"{head}content-length: {16 * MIB}\r\n\r\n".encode() + b" " * 600_000)
             assert place.service is not None
             bodies = place.service.parts.bodies
             wait_until(lambda: bodies.held >= 600_000)
-            refused = httpx2.post(address, json={"messages": large}, timeout=PATIENCE_S)
+            refused = post(slow, large)
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-            small = httpx2.post(address, json={"messages": [{"body": "x"}]}, timeout=PATIENCE_S)
-            assert small.status_code == 200
+            assert post(slow, [{"body": "x"}]).status_code == 200
+            assert post(other, large).status_code == 200
         wait_until(lambda: bodies.held == 0)
-        assert httpx2.post(address, json={"messages": large}, timeout=PATIENCE_S).status_code == 200
+        assert post(slow, large).status_code == 200
         assert bodies.held == 0

@@ -1,6 +1,7 @@
 """What comes before the application sees a request is bounded: in size, in time, in number, and in memory."""
 
 import asyncio
+import json
 import logging
 import socket
 import ssl
@@ -14,13 +15,15 @@ from typing import Any
 import httpx2
 import pytest
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import Frame
 from websockets.sync.client import connect as open_socket
 
 from batchline import Timeline, open_store
 from batchline.core.connection_limits import ConnectionLimits
 from batchline.service import subscriber
-from batchline.service.limited_http import FRAGMENTS, PINGS
+from batchline.service.limited_http import FRAGMENTS, PIECE, PINGS, LimitedHttp, LimitedSocket
 from batchline.service.listening import Tls
+from batchline.service.read_turns import TURN_BYTES
 from batchline.service.service import THREADS
 from batchline.service.under_way import MOST_UNDER_WAY
 from batchline.wire.push import Asked, read_asked
@@ -232,6 +235,79 @@ def test_a_flood_of_frames_leaves_turns_to_others(place: Place, monkeypatch: pyt
     assert others == [1]
 
 
+def subscribe(url: str, consumer: str, source: str = "127.0.0.1") -> socket.socket:
+    """Open a socket, and read what it says first."""
+    connection, found = connect(url, source), b""
+    path = f"/v1/topics/t/messages/subscribe?consumer={consumer}"
+    connection.sendall(f"GET {path} HTTP/1.1\r\n".encode() + SOCKET + b"\r\n")
+    while b"subscribed" not in found:
+        found += connection.recv(1_000)
+    return connection
+
+
+def test_a_flood_of_empty_frames_leaves_turns_to_others(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    done, others, handle = list[int](), list[int](), LimitedSocket.handle_text
+
+    def counted(self: LimitedSocket, event: Frame) -> None:
+        if not done:
+            asyncio.get_running_loop().call_soon(lambda: others.append(len(done)))
+        done.append(1)
+        handle(self, event)
+
+    monkeypatch.setattr(LimitedSocket, "handle_text", counted)
+    with subscribe(place.url, "flooding") as connection:
+        connection.sendall(b"\x81\x80mask" * 10_000)
+        wait_until(lambda: len(done) == 10_000)
+    assert others[0] <= PIECE // 6 + 1
+
+
+def test_frames_that_are_read_in_many_turns_are_all_answered_in_order(place: Place) -> None:
+    url = place.url.replace("http", "ws") + "/v1/topics/t/messages/subscribe?consumer=c"
+    with open_socket(url) as one:
+        assert "subscribed" in str(one.recv(PATIENCE_S))
+        for number in range(3_000):
+            one.send(json.dumps({"type": "prefetch", "prefetch": -1, "request": number}))
+        numbers = [json.loads(one.recv(PATIENCE_S))["request"] for _ in range(3_000)]
+        one.send('{"type": "prefetch", "prefetch": -1, "request": 7, "filled": "' + "x" * 500_000 + '"}')
+        assert "problem" in str(one.recv(PATIENCE_S))
+    assert numbers == list(range(3_000))
+
+
+def test_half_sent_messages_of_sockets_take_bounded_memory_and_leave_half_to_other_addresses() -> None:
+    half = b"\x81\xff" + (15 << 20).to_bytes(8) + b"mask" + b"x" * 900_000
+    with limited(frame_bytes=2 << 20) as place, ExitStack() as stack:
+        assert place.service is not None
+        frames = place.service.gate.frames
+        first, again = (stack.enter_context(subscribe(place.url, consumer)) for consumer in "ab")
+        first.sendall(half)
+        wait_until(lambda: frames.held >= 900_000)
+        again.sendall(half[:200_000])
+        assert b"large messages of other sockets" in read_all(again)
+        other = stack.enter_context(subscribe(place.url, "c", "127.0.0.2"))
+        other.sendall(half)
+        wait_until(lambda: frames.held >= 1_800_000)
+        stack.close()
+        wait_until(lambda: frames.held == 0)
+
+
+def test_a_connection_that_sends_much_leaves_turns_to_others(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_turn, most, parse = list[int](), list[int](), LimitedHttp._parse
+
+    def counted(self: LimitedHttp, data: bytes) -> None:
+        if len(data) >= TURN_BYTES:
+            if not in_turn:
+                asyncio.get_running_loop().call_soon(in_turn.clear)
+            in_turn.append(len(data))
+            most.append(len(in_turn))
+        parse(self, data)
+
+    monkeypatch.setattr(LimitedHttp, "_parse", counted)
+    chunked = POST + b"connection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+    answer = answer_to(place.url, chunked + b"1\r\n \r\n" * 2_000_000 + b"0\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 400 "), answer[:100]
+    assert set(most) == {1}
+
+
 def test_a_refused_handshake_is_no_error_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     log = logging.getLogger("uvicorn.error")  # it does not propagate
     try:
@@ -276,6 +352,26 @@ def test_pipelined_requests_beyond_the_limit_end_the_connection_after_those_befo
         answer = answer_to(place.url, (GET + b"\r\n") * 50)
         assert answer.count(b"HTTP/1.1 200 ") == 11  # one under way, ten that wait
         assert refused(place, "pipelined") == 1
+
+
+def test_pipelined_requests_take_bounded_memory(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    most, complete = [0], LimitedHttp.on_headers_complete
+
+    def counted(self: LimitedHttp) -> None:
+        complete(self)
+        most[0] = max(most[0], len(self.pipeline))
+
+    monkeypatch.setattr(LimitedHttp, "on_headers_complete", counted)
+    head = GET + b"a: " + b"b" * 30_000 + b"\r\n\r\n"
+    answer = answer_to(place.url, head * 50 + GET + b"connection: close\r\n\r\n")
+    assert 1 <= answer.count(b"HTTP/1.1 200 ") <= 51
+    assert most[0] * 30_000 < ConnectionLimits().pipelined_bytes + len(head)
+
+
+def test_a_large_body_behind_another_request_arrives(place: Place) -> None:
+    body = b'{"messages": [{"body": "' + b"a" * 1_000_000 + b'"}]}'
+    request = POST + b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+    assert answer_to(place.url, GET + b"\r\n" + GET + b"\r\n" + request).count(b"HTTP/1.1 200 ") == 3
 
 
 def test_headers_without_end_take_no_memory(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ class ConnectionLimits:
     url_bytes: int = 16_000
     #: Requests that one connection sends before the first of them is answered.
     pipelined: int = 128
+    #: Bytes of those that wait, beyond which no more are taken.
+    pipelined_bytes: int = 64 << 10
     #: How long a TLS handshake and a head may take, and how long a connection rests between requests.
     handshake_s: float = 10.0
     head_s: float = 10.0
@@ -43,6 +45,8 @@ class ConnectionLimits:
     linger_s: float = 2.0
     #: Bytes of answers that all clients together have not read yet.
     unread_bytes: int = 256 << 20
+    #: Bytes of large messages that all WebSockets together are sending; one address has half of them at most.
+    frame_bytes: int = 128 << 20
     #: Proxies whose word on the client's address is taken, by their own addresses or networks.
     proxies: tuple[str, ...] = ()
     #: How often connections are looked at.

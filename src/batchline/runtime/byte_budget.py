@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from weakref import WeakValueDictionary
 
 __all__ = ["ByteBudget"]
 
@@ -14,6 +15,16 @@ class ByteBudget:
         self.held = 0
         #: Those that wait, in the order in which they came.
         self._line: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._parts: WeakValueDictionary[str, ByteBudget] | None = None
+
+    def part_of(self, caller: str) -> "ByteBudget":
+        """Return the budget of one caller: half of this one, so that no caller takes all. The same while it is used."""
+        if self._parts is None:
+            self._parts = WeakValueDictionary()
+        part = self._parts.get(caller)
+        if part is None:
+            part = self._parts[caller] = ByteBudget(self._most // 2)
+        return part
 
     def try_take(self, size: int) -> bool:
         """Take bytes, if there are as many and no other waits for some."""
@@ -22,15 +33,14 @@ class ByteBudget:
         self.held += size
         return True
 
-    async def take(self, size: int, within_s: float | None = None) -> None:
-        """Take bytes as soon as there are as many; raises TimeoutError if that takes too long."""
+    async def take(self, size: int) -> None:
+        """Take bytes as soon as there are as many."""
         if self.try_take(size):
             return
         turn = asyncio.get_running_loop().create_future()
         self._line.append((size, turn))
         try:
-            async with asyncio.timeout(within_s):
-                await turn
+            await turn
         except BaseException:
             self._leave(size, turn)
             raise

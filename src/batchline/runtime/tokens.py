@@ -143,6 +143,15 @@ class Tokens:
         known = None if given is None else self._remembered.get(given.id)
         return given is not None and known is not None and is_secret(given.secret, known.secret_hash)
 
+    def learn(self) -> None:
+        """Read all valid tokens, so that `has_proved` knows them. Drop none that is known for them."""
+        read_us = self._clock()
+        for row in reversed(self._store.read(lambda rows: rows.tokens())):  # the newest first
+            if len(self._remembered) >= MOST_REMEMBERED:
+                return
+            if row.id not in self._remembered and _token(row).is_valid(moment_of(read_us)):
+                self._remember(row, read_us)
+
     def any(self) -> bool:
         """Whether there is a token, revoked or not: then everybody is asked for one. Believed as a token is."""
         known = self.remembered_any()

@@ -21,6 +21,7 @@ from batchline.service.parts import Parts
 from batchline.service.reading import query_form, read_form
 from batchline.service.recent_answers import RecentAnswers
 from batchline.service.router import Router
+from batchline.service.token_guard import client_address
 from batchline.wire.form import GROUP_HEADER
 from batchline.wire.problems import PROBLEM_JSON, RETRY_AFTER_S, ProblemForm, problem_of, retry_after_s
 
@@ -91,6 +92,7 @@ class App:
         kept = self._recent.find(question)
         if kept is not None:
             return kept
+        shares.belong(_key_of(caller, request))
         with self._parts.under_way.working(urgent=found.operation.urgent):
             form = await read_form(request, found.operation, self._parts.under_way, shares.body)
             if caller is not NOBODY:  # a body may have come slowly
@@ -130,8 +132,10 @@ class App:
         caller = await self._caller(socket, found.operation, sighting)
         await self._check_right(found.operation.right, found.path, caller)
         form = query_form(socket.scope["query_string"], found.operation.form)
+        shares = Shares.of(self._parts)
+        shares.belong(_key_of(caller, socket))
         with self._parts.under_way.connected():
-            await found.operation.handler(SocketCall(self._parts, caller, found.path, form, socket))
+            await found.operation.handler(SocketCall(self._parts, caller, found.path, form, socket, shares.share))
 
     async def _check_right(self, right: Right, path: Mapping[str, str], caller: Caller) -> None:
         """The caller may do this with what the address names, or is refused; also if its topic is internal."""
@@ -199,6 +203,11 @@ def check_right(right: Right, path: Mapping[str, str], caller: Caller) -> None:
         caller.check_right(right)
     if "topic" in path:
         caller.check_topic(path["topic"])
+
+
+def _key_of(caller: Caller, connection: HTTPConnection) -> str:
+    """Return what a caller's bytes are counted by: its token, or, where there are none, its address."""
+    return caller.token_id or client_address(connection)
 
 
 def _handled(operation: Operation, call: Call[Any]) -> Response:

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from batchline.core.connection_limits import ConnectionCounts, ConnectionLimits, overflowing
+from batchline.runtime.byte_budget import ByteBudget
 from batchline.runtime.clock import elapsed_seconds
+from batchline.service.read_turns import ReadTurns
 
 __all__ = ["REASONS", "ConnectionGate", "WatchedConnection"]
 
@@ -47,6 +49,9 @@ class ConnectionGate:
     ) -> None:
         self.limits = limits or ConnectionLimits()
         self.count_refused, self.clock = count_refused, clock
+        self.turns = ReadTurns()
+        #: Bytes of large messages on sockets that are being read and worked on.
+        self.frames = ByteBudget(self.limits.frame_bytes)
         self._counts = ConnectionCounts(self.limits, self.limits.connections)
         self._watched: set[WatchedConnection] = set()
         #: Those without a request, the longest idle first.

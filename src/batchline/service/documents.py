@@ -1,6 +1,7 @@
 """`/openapi.json` and `/problems/{problem}`: what the service says of itself."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -28,7 +29,7 @@ class ProblemKind(Form):
     meaning: str
 
 
-def read_problem(call: Call[NoForm]) -> ProblemKind:
+async def read_problem(call: Call[NoForm]) -> ProblemKind:
     """What a problem's type means."""
     name = call.path["problem"]
     kind = getattr(errors, name, None)
@@ -40,10 +41,12 @@ def read_problem(call: Call[NoForm]) -> ProblemKind:
 def documents_of(operations: Sequence[Operation], sockets: Sequence[Socket] = ()) -> tuple[Operation, ...]:
     """The operations that tell of some operations, and of themselves."""
     document: dict[str, Any] = {}
+    # Encoded once, and answered in the loop: strangers that ask for it take no thread from others.
+    encoded = cache(lambda: msgspec.json.encode(document))
 
-    def read_openapi(_: Call[NoForm]) -> Response:
+    async def read_openapi(_: Call[NoForm]) -> Response:
         """This document."""
-        return Response(msgspec.json.encode(document), media_type="application/json")
+        return Response(encoded(), media_type="application/json")
 
     own = (
         Operation("GET", "/openapi.json", "none", read_openapi, answer=OpenApi),

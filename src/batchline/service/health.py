@@ -62,11 +62,11 @@ async def _may_see_names(call: Call[NoForm], *, look: bool) -> bool:
     try:
         if not look:
             return any_token is True and parts.guard.has_remembered(call.request)
-        with parts.under_way.working():
-            async with asyncio.timeout(parts.store_probe.wait_s):
-                if any_token is None:
-                    any_token = await parts.in_thread(parts.tokens.any)
-                return not any_token or bool(await parts.guard.check(call.request))
+        # It takes no place of those for requests: a flood of wrong tokens is kept waiting here.
+        async with asyncio.timeout(parts.store_probe.wait_s):
+            if any_token is None:
+                any_token = await parts.in_thread(parts.tokens.any)
+            return not any_token or bool(await parts.guard.check(call.request))
     except (BatchlineError, TimeoutError):
         return False
 

@@ -4,6 +4,7 @@ The parser is httptools, which has no limits of its own. Bytes are counted until
 to: so neither a head, nor a trailer, nor an extension of a chunk grows without bound.
 """
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from httptools import HttpParserError, HttpParserUpgrade
@@ -14,7 +15,9 @@ from websockets.frames import Frame
 
 from batchline.core.connection_limits import Progress
 from batchline.errors import AddressTooLong, BatchlineError, HeadTooLarge, Overloaded, TooSlow, WrongContent
+from batchline.service.answer_share import AnswerShare
 from batchline.service.connection_gate import ConnectionGate
+from batchline.service.read_turns import TURN_BYTES, HeldFlow
 from batchline.wire.problems import raw_answer
 
 if TYPE_CHECKING:
@@ -32,6 +35,10 @@ HANDSHAKE_LINE: Final = 8_000
 FRAGMENTS: Final = 10_000
 #: Pings and pongs of one WebSocket between two looks: each takes the loop's time.
 PINGS: Final = 100
+#: Bytes of frames that are read at once: many small ones take the loop's time.
+PIECE: Final = 8 << 10
+#: From how many bytes on an unfinished message counts among those that all sockets together may send.
+SMALL: Final = 64 << 10
 #: What ends a handshake, besides a close.
 ANSWERS: Final = ("websocket.accept", "websocket.http.response.body")
 
@@ -88,9 +95,16 @@ class LimitedSocket(Watched, WebSocketsSansIOProtocol):
         super().__init__(**given)
         self.admitted(gate, address)
         self._pings = 0
+        #: What has come and is not parsed yet, and whether it waits for its turn.
+        self._rest = b""
+        self._is_held = False
+        #: What a large message has of the bytes of all sockets.
+        self._share = AnswerShare(gate.frames)
+        self._share.belong(address)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Count it out."""
+        self._share.end()
         self.gate.forget(self)
         self.gate.leave(self.address)
         super().connection_lost(exc)
@@ -107,10 +121,54 @@ class LimitedSocket(Watched, WebSocketsSansIOProtocol):
         transport.pause_reading()
 
     def data_received(self, data: bytes) -> None:
-        """Read on; ValueError if the first data is no handshake."""
+        """Read on, in turns; ValueError if the first data is no handshake."""
+        if self.handshake_initiated:
+            self._rest += data
+            if not self._is_held:
+                self._read_piece()
+            return
         super().data_received(data)
         if not self.handshake_initiated:
             raise ValueError("a GET without a body")
+
+    def _read_piece(self) -> None:
+        self._is_held = False
+        if self.transport.is_closing():
+            self._rest = b""
+            return
+        piece, self._rest = self._rest[:PIECE], self._rest[PIECE:]
+        super().data_received(piece)
+        size = self._unfinished()
+        if size > SMALL and not self._share.try_take(size):
+            self._fail(1013, "large messages of other sockets take all memory there is for them: try again")
+        if self._rest and self.transport.is_reading() and not self.transport.is_closing():
+            self.transport.pause_reading()
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """Read on, if the application has taken all messages and the client has read all answers."""
+        if self.read_paused or self._is_held or self.transport.is_closing() or not self.writable.is_set():
+            return
+        if self._rest:
+            self._is_held = True
+            self.gate.turns.wait(self._read_piece)
+        elif not self.transport.is_reading():
+            self.transport.resume_reading()
+
+    def _unfinished(self) -> int:
+        """Return the bytes of a message that has not come in whole."""
+        return len(self.conn.reader.buffer) + sum(map(len, self.frames))
+
+    async def receive(self) -> Any:
+        """Return what came. A caller that asks for more has done what it was given before."""
+        if self.queue.empty():
+            size = self._unfinished()
+            self._share.keep(size if size > SMALL else 0)
+        message = await self.queue.get()
+        if self.read_paused and self.queue.empty():
+            self.read_paused = False
+            self._read_on()
+        return message
 
     def handle_cont(self, event: Frame) -> None:
         """Read a part of a message; the number of parts is bounded."""
@@ -147,6 +205,8 @@ class LimitedSocket(Watched, WebSocketsSansIOProtocol):
         await super().send(message)
         if message["type"] in ANSWERS:
             self.handshake_complete = True
+        if self.close_sent:  # the client's close may be in what was not read yet
+            self._read_on()
 
     def pause_writing(self) -> None:
         """Read no more until the client does."""
@@ -157,8 +217,7 @@ class LimitedSocket(Watched, WebSocketsSansIOProtocol):
     def resume_writing(self) -> None:
         """Read again."""
         super().resume_writing()
-        if not (self.read_paused or self.transport.is_reading() or self.transport.is_closing()):
-            self.transport.resume_reading()
+        self._read_on()
 
 
 class LimitedHttp(Watched, HttpToolsProtocol):
@@ -171,6 +230,8 @@ class LimitedHttp(Watched, HttpToolsProtocol):
         self.ws_protocol_class = cast("type[asyncio.Protocol]", self._make_socket)
         self._limits = gate.limits
         self._part = BETWEEN
+        #: Bytes of the heads of requests that wait for earlier answers.
+        self._heads: deque[int] = deque()
         #: Bytes since the parser found the end of something, and what has come in of the present part.
         self._unparsed = 0
         self._input = Progress(gate.clock())
@@ -183,6 +244,7 @@ class LimitedHttp(Watched, HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """Watch it."""
         super().connection_made(transport)
+        self.flow = HeldFlow(transport)
         self.gate.watch(self)
         self.gate.rest(self)
 
@@ -191,9 +253,13 @@ class LimitedHttp(Watched, HttpToolsProtocol):
         self.gate.forget(self)
         self.gate.leave(self.address)
         super().connection_lost(exc)
+        self.pipeline.clear()  # its requests hold this connection, and nothing answers them any more
 
     def data_received(self, data: bytes) -> None:
-        """Read on, within the limits."""
+        """Read on, within the limits. A connection that sends much waits for its turn after that."""
+        if len(data) >= TURN_BYTES and not self._flow.is_held:
+            self._flow.hold()
+            self.gate.turns.wait(self._read_on)
         if self._is_deaf:
             return
         if self._is_idle():
@@ -205,6 +271,14 @@ class LimitedHttp(Watched, HttpToolsProtocol):
         self._parse(data)
         if self._unparsed > self._limits.head_bytes and not self._is_deaf:
             self._refuse("head_size", self._too_large())
+
+    @property
+    def _flow(self) -> HeldFlow:
+        return cast("HeldFlow", self.flow)
+
+    def _read_on(self) -> None:
+        if not self.transport.is_closing() and self.transport.get_protocol() is self:
+            self._flow.let_go()
 
     def _parse(self, data: bytes) -> None:
         while data:
@@ -250,8 +324,10 @@ class LimitedHttp(Watched, HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Hand a request on, if its head is within the limits."""
-        self._check_head()
+        size = self._check_head()
         super().on_headers_complete()
+        if len(self.pipeline) > len(self._heads):
+            self._heads.append(size)
         self._part, self._unparsed = BODY, 0
         self._input.restart(self.gate.clock())
 
@@ -269,6 +345,10 @@ class LimitedHttp(Watched, HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         super().on_response_complete()
+        if len(self._heads) > len(self.pipeline):
+            self._heads.popleft()
+        if self.pipeline and not self.transport.is_closing():  # read no more until they are answered
+            self.flow.pause_reading()
         self._input.restart(self.gate.clock())
         self._rest()
 
@@ -276,7 +356,8 @@ class LimitedHttp(Watched, HttpToolsProtocol):
         if self._is_idle():
             self.gate.rest(self)
 
-    def _check_head(self) -> None:
+    def _check_head(self) -> int:
+        """Return the bytes of a head that is within the limits."""
         limits = self._limits
         if len(self.url) > limits.url_bytes:
             self._stop_at_address(limits.url_bytes)
@@ -287,10 +368,13 @@ class LimitedHttp(Watched, HttpToolsProtocol):
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if size > limits.head_bytes:
             self._stop("head_size", self._too_large())
-        if len(self.pipeline) >= limits.pipelined:
-            self._stop("pipelined", Overloaded(f"at most {limits.pipelined} requests wait on one connection"))
+        waiting = sum(self._heads) + sum(len(cycle.body) for cycle, _ in self.pipeline)
+        if len(self.pipeline) >= limits.pipelined or waiting > limits.pipelined_bytes:
+            many, much = limits.pipelined, limits.pipelined_bytes
+            self._stop("pipelined", Overloaded(f"at most {many} requests, or {much:,} bytes, wait on one connection"))
         if self.parser.should_upgrade():
             self._check_upgrade()
+        return size
 
     def _check_upgrade(self) -> None:
         # The parser leaves the body to the other protocol, so that here it would be read as the next request.
@@ -320,7 +404,8 @@ class LimitedHttp(Watched, HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no request, or one beyond a limit."""
-        self._refuse(*(self._refusal or ("malformed", WrongContent(f"expected a request of HTTP/1.1: {msg}"))))
+        reason, error = self._refusal or ("malformed", WrongContent(f"expected a request of HTTP/1.1: {msg}"))
+        self._refuse(reason, error.with_traceback(None))  # which would keep all that was read
 
     # --- what takes too long ---
 
@@ -342,7 +427,7 @@ class LimitedHttp(Watched, HttpToolsProtocol):
         if not self._is_busy():  # answered before it has come: it is not read
             if waited_s >= self._limits.linger_s:
                 self.transport.close()
-        elif self.flow.read_paused or self.cycle.waiting_for_100_continue:
+        elif self.flow.read_paused or self._flow.is_held or self.cycle.waiting_for_100_continue:
             self._input.restart(now_s)
         elif self._input.is_too_slow(now_s, self._limits):
             rate, grace_s = self._limits.bytes_per_s, self._limits.grace_s

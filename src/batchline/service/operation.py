@@ -38,6 +38,11 @@ class Shares(NamedTuple):
         """Nothing yet."""
         return cls(AnswerShare(parts.answers), AnswerShare(parts.bodies))
 
+    def belong(self, caller: str) -> None:
+        """Count them among those of a caller."""
+        for one in self:
+            one.belong(caller)
+
     def end(self) -> None:
         """Have nothing any more."""
         for one in self:
@@ -124,6 +129,8 @@ class SocketCall(Generic[F]):
     path: Mapping[str, str]
     form: F
     socket: WebSocket
+    #: What its messages have of the bytes that all answers may have.
+    share: AnswerShare
 
     @property
     def topic(self) -> str:

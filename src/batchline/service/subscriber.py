@@ -23,7 +23,6 @@ from batchline.errors import (
     Unauthorized,
 )
 from batchline.runtime.consumer_session import ConsumerSession
-from batchline.service.answer_share import AnswerShare
 from batchline.service.answering import LARGE
 from batchline.service.hand import Hand, check_prefetch
 from batchline.service.leases import checked_leases
@@ -78,7 +77,7 @@ class Subscriber:
         self._call, self._parts, self._socket = call, call.parts, call.socket
         self._duration = duration
         self._hand = Hand(prefetch)
-        self._share = AnswerShare(call.parts.answers)
+        self._share = call.share
         self._wanted = Wanted(
             consumer,
             self._hand.room,

@@ -27,8 +27,11 @@ class UnderWay:
 
     @contextmanager
     def working(self, *, urgent: bool = False) -> Iterator[None]:
-        """A request is worked on; Overloaded if there are too many, unless it is urgent."""
-        if self.requests >= self._most and not urgent:
+        """Count a request that is worked on; Overloaded if there are too many. An urgent one is not counted."""
+        if urgent:
+            yield
+            return
+        if self.requests >= self._most:
             raise Overloaded(f"{self.requests:,} requests are under way: try again in {RETRY_AFTER_S} s")
         self.requests += 1
         try:
