@@ -40,7 +40,7 @@ def reasons(reading: Reading) -> dict[int, str]:
 
 @contextmanager
 def in_blocks(size: int) -> Iterator[None]:
-    """Files are cut after so many bytes, and after a few lines."""
+    """Cut files after `size` bytes, and after a few lines."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK_BYTES", size)
         patch.setattr(blocks, "BLOCK_LINES", size % 7 + 1)

@@ -58,7 +58,7 @@ class Push:
         self._arrived: list[LeasedMessage] = []
         #: Of what was taken and is not finished: the newest lease, by message.
         self._leases: dict[tuple[int, int], Lease] = {}
-        #: How far the service's clock is ahead of our steady one, which nobody sets; until it is known, ours.
+        #: How far the service's clock is ahead of our steady one; until it is known, how far our own is.
         self._ahead_ms = clock() // 1_000 - _steady_ms()
         self._failures = 0
         #: As the service has named it; by it a new connection goes on with what is in hand.

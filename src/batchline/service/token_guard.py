@@ -57,7 +57,7 @@ class TokenGuard:
         return self._tokens.remembered(token_text(connection)) is not None
 
     async def _has_proved(self, text: str, connection: HTTPConnection) -> bool:
-        """Whether a token is known. While its address has failed too often, all tokens are read now and then."""
+        """Return whether a token is known. While its address has failed too often, read all tokens every 5 s."""
         known = self._tokens.has_proved(text)
         if not known and self._failures.wait_s(client_address(connection), elapsed_seconds()):
             await self._learn()
