@@ -41,13 +41,13 @@ Series = Annotated[
 ]
 Connections = Annotated[
     int,
-    typer.Option("--connections", help="Connections at once, those in their TLS handshake included.", metavar="N"),
+    typer.Option("--connections", help="Maximum number of open connections, TLS handshakes included.", metavar="N"),
 ]
 PerAddress = Annotated[
     int | None,
     typer.Option(
         "--connections-per-address",
-        help="Of these, from one address (IPv6: from one /64), by default half. Clients of a proxy share its address.",
+        help="Maximum number from one address (IPv6: one /64). Default: half. Clients of a proxy share its address.",
         metavar="N",
         show_default=False,
     ),
@@ -56,8 +56,8 @@ TrustedProxy = Annotated[
     list[str] | None,
     typer.Option(
         "--trusted-proxy",
-        help="A proxy, or a network of some, whose X-Forwarded-For names the client to whom wrong tokens are counted; "
-        "repeatable.",
+        help="Believe X-Forwarded-For from this proxy or network of proxies: wrong tokens are counted by client. "
+        "Repeatable.",
         metavar="ADDRESS",
         show_default=False,
     ),
