@@ -11,7 +11,7 @@ from batchline.stores.rows import Rows
 from batchline.stores.store import Store
 from tests.stores.racing import PATIENCE_S
 
-__all__ = ["Interrupted", "in_flight"]
+__all__ = ["Beforehand", "Interrupted", "in_flight"]
 
 T = TypeVar("T")
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import pytest
 
+from batchline.core.future_load import Counts, Range
 from batchline.core.message import Lease, LeasedMessage, NewMessage, Outcome, made_place
 from batchline.errors import ConsumerReplaced, StoreUnavailable
 from batchline.runtime.consumer_session import ConsumerSession
@@ -16,10 +17,11 @@ from batchline.runtime.rescue import Rescue
 from batchline.runtime.timeline import Timeline
 from batchline.stores.opening import open_store
 from batchline.stores.pruning import prune_ended
+from batchline.stores.rows import Rows
 from batchline.stores.store import Store
 from batchline.stores.timeline_rows import SpotChange
 from tests.doubles import HandClock
-from tests.stores.halting import Interrupted, in_flight
+from tests.stores.halting import Beforehand, Interrupted, in_flight
 from tests.stores.history import check_counts, check_left, what_is_left
 from tests.stores.observing import Beside, beside
 from tests.stores.racing import PATIENCE_S, select
@@ -508,6 +510,52 @@ def test_a_spot_that_is_not_what_was_read_is_not_written(
         with pytest.raises(StoreUnavailable, match="changed meanwhile"):
             store.transact(lambda rows: rows.write_spots([stale]))
         assert store.read(lambda rows: rows.spots_of([place[0]])) == [spot]
+
+
+# --- counts -----------------------------------------------------------------------------------------------------------
+
+
+class CountedAmid(Beforehand):
+    """A store in which something happens once, between two queries of a count."""
+
+    def __init__(self, store: Store, happens: Callable[[], object]):
+        super().__init__(store)
+        self._happens = [happens]
+
+    def transact(self, work: Callable[[Rows], T]) -> T:
+        return self._store.transact(work)
+
+    def read(self, work: Callable[[Rows], T]) -> T:
+        return self._store.read(lambda rows: work(self._disturbed(rows)))
+
+    def snapshot(self, work: Callable[[Rows], T]) -> T:
+        return self._store.snapshot(lambda rows: work(self._disturbed(rows)))
+
+    def _disturbed(self, rows: Rows) -> Rows:
+        count = rows.leased_counts
+
+        def counted(topic: int, span: Range) -> int:
+            found = count(topic, span)
+            while self._happens:
+                self._happens.pop()()
+            return found
+
+        rows.leased_counts = counted  # type: ignore[method-assign]
+        return rows
+
+
+def test_a_message_that_is_leased_or_released_amid_a_count_counts_once(sql_database: str) -> None:
+    """Else `batchline work --until-empty` could end while a parcel is just being leased."""
+    with open_store(sql_database) as store:
+        timeline, found = Timeline(store), list[LeasedMessage]()
+        timeline.create_topic(TOPIC)
+        timeline.create(TOPIC, [NewMessage()], producer_group=OURS)
+        amid_lease = CountedAmid(store, lambda: found.extend(timeline.lease(TOPIC, "one", limit=1)))
+        assert Timeline(amid_lease).count(TOPIC) == Counts(waiting=0, processing=0, available=1)
+        assert timeline.count(TOPIC) == Counts(waiting=0, processing=1, available=0)
+        amid_release = CountedAmid(store, lambda: timeline.release(leases(found)))
+        assert Timeline(amid_release).count(TOPIC) == Counts(waiting=0, processing=1, available=0)
+        assert timeline.count(TOPIC) == Counts(waiting=0, processing=0, available=1)
 
 
 # --- circles ----------------------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def read_facts(store: Store, recent: RecentReports, now_ms: int) -> Facts:
             (),
         )
 
-    return replace(store.read(look), reports=tuple(recent.read()))
+    return replace(store.snapshot(look), reports=tuple(recent.read()))
 
 
 def _fanouts(rows: Rows, state: State, limit: int, *, newest: bool = False) -> list[FanoutStatus]:

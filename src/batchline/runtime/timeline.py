@@ -478,10 +478,13 @@ class Timeline:
     # --- counts ---
 
     def count(self, topic: str, from_: datetime | int = 0, to: datetime | int = LATEST_MS) -> Counts:
-        """Messages by state whose moments are in a range, from a moment on and up to before another."""
+        """Count messages by state whose moments are in a range, from a moment on and up to before another.
+
+        All are counted at one moment: a message that is leased or released meanwhile counts once.
+        """
         span, now_ms = check_range(from_, to), self.now_ms()
         check_name("the name of a topic", topic)
-        return self._store.read(lambda rows: count_messages(rows, known_topic(rows, topic), span, now_ms))
+        return self._store.snapshot(lambda rows: count_messages(rows, known_topic(rows, topic), span, now_ms))
 
     def load(self, topic: str, *, from_: datetime | int | None = None, to: datetime | int, bins: int = 60) -> Load:
         """How many messages wait over a range of the future, and where they are more than the consumers can take."""

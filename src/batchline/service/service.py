@@ -208,7 +208,7 @@ class Service(Supervised):
         Beat(self.parts.timeline, self.name).run_once()
 
     def _numbers(self) -> StoreNumbers:
-        return self._seen.read(lambda rows: store_numbers(rows, self._clock()))
+        return self._seen.snapshot(lambda rows: store_numbers(rows, self._clock()))
 
     def dismiss(self) -> None:
         """Let those go who wait for messages: it is about to end; to be called in the loop's thread."""

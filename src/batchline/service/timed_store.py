@@ -37,6 +37,11 @@ class TimedStore(Store):
         with self._timed("read"):
             return self._store.read(work)
 
+    def snapshot(self, work: Callable[[Rows], T]) -> T:
+        """Do the work without changing anything, on the state of one moment."""
+        with self._timed("read"):
+            return self._store.snapshot(work)
+
     def ack_group(self, asked: Asked, call: Call) -> Finished:
         """Acknowledge items of one group, by the store's own way."""
         with self._timed("ack"):

@@ -2,9 +2,9 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from batchline.core.ack import Asked
 from batchline.stores.address import Address
@@ -27,6 +27,9 @@ T = TypeVar("T")
 class ServerStore(Store):
     """A store that any number of machines may use."""
 
+    #: Statements that begin a transaction whose queries all see the state of one moment.
+    begin_snapshot: ClassVar[Sequence[str]]
+
     def __init__(
         self,
         address: Address,
@@ -47,11 +50,18 @@ class ServerStore(Store):
 
     def transact(self, work: Callable[[Rows], T]) -> T:
         """Do the work between BEGIN and COMMIT, at READ COMMITTED."""
+        return self._transact(("BEGIN",), work)
 
+    def snapshot(self, work: Callable[[Rows], T]) -> T:
+        """Do the work in a transaction that changes nothing, all its queries on the state of one moment."""
+        return self._transact(self.begin_snapshot, work)
+
+    def _transact(self, begin: Sequence[str], work: Callable[[Rows], T]) -> T:
         def within(connection: Any) -> T:
             pid = os.getpid()
             with self.sending(connection):
-                connection.cursor().execute("BEGIN")
+                for statement in begin:
+                    connection.cursor().execute(statement)
                 answer = work(SqlRows(self.session(connection)))
                 check_not_forked(pid)
                 connection.cursor().execute("COMMIT")

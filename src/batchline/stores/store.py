@@ -40,6 +40,13 @@ class Store(ABC):
     def read(self, work: Callable[[Rows], T]) -> T:
         """Do the work without changing anything, and without waiting for who does."""
 
+    def snapshot(self, work: Callable[[Rows], T]) -> T:
+        """Do the work as `read` does, with all its queries on the state of one moment.
+
+        Queries of a `read` on a server may see different states: what moves in between is in none of them, or in two.
+        """
+        return self.read(work)
+
     @abstractmethod
     def schema(self) -> SchemaVersion:
         """Return which migrations its schema has seen, and which programs it works with."""

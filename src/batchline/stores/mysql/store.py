@@ -46,6 +46,10 @@ class MysqlStore(ServerStore):
     """`mysql://user:password@host:port/name`, with `connections`, `patience`, `timeout` and those of TLS."""
 
     room = "mysql"
+    begin_snapshot = (
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",  # of the next transaction only
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+    )
 
     def __init__(self, address: Address):
         address.check_options((*OWN_OPTIONS, *TLS_OPTIONS))

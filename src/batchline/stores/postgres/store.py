@@ -48,6 +48,7 @@ class PostgresStore(ServerStore):
     """`postgresql://user:password@host:port/name`, any option of libpq, and `connections`, `patience`, `timeout`."""
 
     room = "postgres"
+    begin_snapshot = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
 
     def __init__(self, address: Address):
         deadlines = read_deadlines(address)
