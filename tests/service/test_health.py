@@ -31,6 +31,10 @@ class HangingStore(TimedStore):
         assert self.let.wait(30)
         return super().read(work)
 
+    def snapshot(self, work: Callable[[Any], Any]) -> Any:
+        assert self.let.wait(30)
+        return super().snapshot(work)
+
     def schema(self) -> SchemaVersion:
         assert self.let.wait(30)
         return super().schema()
