@@ -150,13 +150,13 @@ def _write(
     numbers: Iterator[int],
 ) -> None:
     """Put what is left of parcels where it belongs."""
-    dead = {dead_letter_id(one.lease.id): one.dead.as_body() for one in left if one.dead is not None}
+    dead = [(dead_letter_id(one.lease.id), one.dead.as_body()) for one in left if one.dead is not None]
     if dead:
         letters = dead_letter_topic(rows, topic)
         put_letters(rows, letters, producer_group, dead, now_us // 1_000, now_us, numbers)
     rests = sorted((one for one in left if one.rest is not None), key=attrgetter("rest_after_ms"))
     for after_ms, some in groupby(rests, attrgetter("rest_after_ms")):
-        again = {one.rest_id: _signed(one.rest, lanes) for one in some if one.rest is not None}
+        again = [(one.rest_id, _signed(one.rest, lanes)) for one in some if one.rest is not None]
         put_letters(rows, topic, producer_group, again, now_us // 1_000 + after_ms, now_us, numbers)
 
 

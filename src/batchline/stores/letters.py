@@ -47,14 +47,14 @@ def put_letters(
     rows: Rows,
     topic: Topic,
     producer_group: str,
-    bodies: Mapping[str, bytes],
+    letters: Sequence[tuple[str, bytes]],
     at_ms: int,
     now_us: int,
     numbers: Iterator[int],
 ) -> list[Outcome]:
-    """Put messages on a topic by their ids. One whose id is taken by another message gets another id."""
-    ids, contents = list(bodies), list(bodies.values())
-    checked = CheckedMessages(ids, [at_ms] * len(ids), contents, [0] * len(ids))
+    """Put letters, each an id and a body, on a topic. One whose id another has, of this call too, gets another id."""
+    ids, bodies = [id for id, _ in letters], [body for _, body in letters]
+    checked = CheckedMessages(ids, [at_ms] * len(ids), bodies, [0] * len(ids))
     creation = Creation(topic.name, producer_group, checked, now_us)
     # Neither a limit for producers nor how far ahead they may look keeps it away.
     free = replace(topic, rate_limit=None, max_ahead=max(topic.max_ahead, LONGEST_PAUSE))
@@ -68,12 +68,12 @@ def bury_strays(
     """Move strays to the dead letters as they are, each with its reason in its history."""
     known, now_ms = known_topic(rows, topic), now_us // 1_000
     outcomes = done_leases(rows, [one.lease for one in strays], now_ms, numbers)
-    held = {dead_letter_id(stray.lease.id): stray for stray, one in zip(strays, outcomes, strict=True) if one.ok}
+    held = [stray for stray, one in zip(strays, outcomes, strict=True) if one.ok]
     if held:
         dead = dead_letter_topic(rows, known)
-        bodies = {id: stray.body for id, stray in held.items()}
-        put = put_letters(rows, dead, producer_group, bodies, now_ms, now_us, numbers)
-        new = {one.id: stray for one, stray in zip(put, held.values(), strict=True) if one.outcome == "created"}
+        letters = [(dead_letter_id(stray.lease.id), stray.body) for stray in held]
+        put = put_letters(rows, dead, producer_group, letters, now_ms, now_us, numbers)
+        new = {one.id: stray for one, stray in zip(put, held, strict=True) if one.outcome == "created"}
         _note_reasons(rows, dead, new, now_ms, numbers)
     return outcomes
 

@@ -160,3 +160,16 @@ def test_topics_of_parcels_are_internal_whoever_made_them(publication: Publicati
     assert (publication.timeline.topic(name).internal, publication.timeline.topic(name).buckets) == (True, 7)
     assert publication.timeline.update_topic(name, rate_limit=5.0).internal
     assert publication.timeline.create_topic(name, buckets=7, rate_limit=5.0).internal
+
+
+def test_two_strays_whose_dead_letters_would_have_one_id_are_both_kept(publication: Publication) -> None:
+    make_topics(publication.timeline, publication.topic)
+    (made,) = publication.timeline.create(publication.topic, [NewMessage(b"made")], producer_group="theirs")
+    chosen = NewMessage(b"chosen", id=f"dead{made.id}")
+    assert publication.timeline.create(publication.topic, [chosen], producer_group="theirs")[0].ok
+    assert all(one.ok for one in publication.deliveries.bury(strays_of(publication)))
+    letters = publication.lease("u", dead_letters_of(publication.topic))
+    assert sorted(letter.body for letter in letters) == [b"chosen", b"made"]
+    for letter in letters:
+        read = publication.timeline.read(dead_letters_of(publication.topic), letter.id, producer_group="strays")
+        assert [one.reason for one in read.history] == ["a stray: no"]
